@@ -65,7 +65,7 @@ func TestAdopt_TheTokenStaysAndTheNameStaysTaken(t *testing.T) {
 			same(t, "note", now.Owner.Note, "the second")
 			same(t, "id", adopted.ID(), now.ID.String())
 			if now.ID == between.ID || now.ID == was.ID {
-				t.Error("adopting did not change the id")
+				t.Error("the adopted lease has the id of the detached one, want a new id")
 			}
 			time.Sleep(time.Hour) // it renews itself
 			same(t, "valid", adopted.Valid(), true)
@@ -141,7 +141,7 @@ func TestAdopt_TooLateIsLost(t *testing.T) {
 		locks := locker(t, s, nil)
 		ref := detach(t, lock(t, locks, "a"))
 		if left := time.Until(ref.Expires); left < 29*time.Second || left > 30*time.Second {
-			t.Errorf("expires in %v", left)
+			t.Errorf("the ref expires in %v, want about 30s", left)
 		}
 		time.Sleep(30 * time.Second)
 		_, err := locks.Adopt(t.Context(), ref)
@@ -166,7 +166,7 @@ func TestAdopt_ABrokenHoldIsLostWithTheReason(t *testing.T) {
 		_, err = locks.Adopt(t.Context(), ref)
 		is(t, err, ErrLost)
 		if !strings.Contains(err.Error(), "because") {
-			t.Errorf("%v does not say why", err)
+			t.Errorf("%v does not give the reason", err)
 		}
 	})
 }
@@ -216,7 +216,7 @@ func TestAdopt_ACanceledOneIsReleased(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		_, err := locks.Adopt(ctx, ref)
-		same(t, "left after", time.Since(start), 500*time.Millisecond)
+		same(t, "the caller returned after", time.Since(start), 500*time.Millisecond)
 		is(t, err, context.DeadlineExceeded)
 		same(t, "calls", s.ops(), "try renew renew")
 		time.Sleep(5 * time.Second)
@@ -352,7 +352,7 @@ func TestAdopt_ARefIsText(t *testing.T) {
 		for _, name := range []string{"a", "a/b c%2F\x00\n", "Zürich 🔒"} {
 			ref := detach(t, lock(t, locks, name))
 			if text := ref.String(); strings.ContainsAny(text, " \n\t\x00\"'") {
-				t.Errorf("text %q", text)
+				t.Errorf("the text %q has characters that need quoting", text)
 			}
 			data, err := json.Marshal(map[string]Ref{"ref": ref})
 			is(t, err, nil)
@@ -406,7 +406,7 @@ func TestAdopt_OfALeaseThatWasHandedOver(t *testing.T) {
 		release(t, adopted)
 		third := all[1].got()
 		if third.Token() <= adopted.Token() {
-			t.Errorf("token %d after %d", third.Token(), adopted.Token())
+			t.Errorf("got token %d after %d, want a larger one", third.Token(), adopted.Token())
 		}
 		release(t, third)
 		empty(t, s.mem)

@@ -20,7 +20,7 @@ func bounded(t *testing.T, test func(t *testing.T)) {
 	if d, err := time.ParseDuration(os.Getenv(bound)); err == nil {
 		limit = d
 	}
-	hangs := time.AfterFunc(limit, func() { panic(fmt.Sprintf("%s hangs: it has not come to rest in %v", t.Name(), limit)) })
+	hangs := time.AfterFunc(limit, func() { panic(fmt.Sprintf("%s hangs: still running after %v", t.Name(), limit)) })
 	defer hangs.Stop()
 	synctest.Test(t, test)
 }

@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// A ByName locks and unlocks by name, for programs whose own interface for locks
-// has no lease, as that of ncps. It keeps the lease of each name between Lock and
-// Unlock. Some of them have an adapter: certmagic and Caddy, gocron and others, below
-// the directory adapters. It is safe for concurrent use.
+// A ByName locks and unlocks by name, for programs whose own lock interface has no
+// lease, such as ncps. It keeps the lease of each name between Lock and Unlock. Some
+// such programs have an adapter: certmagic and Caddy, gocron and others, below the
+// directory adapters. It is safe for concurrent use.
 //
 // Where a program can keep the lease itself, a [Lock] is better: with a ByName the
-// work does not learn that its lease was lost before it calls Unlock, unless it asks
-// for it with [ByName.Lease].
+// work learns only from Unlock that its lease was lost, unless it checks
+// [ByName.Lease].
 type ByName struct {
 	locks *Locker
 
 	mu sync.Mutex
-	// By name, the oldest first. A lost lease stays until its Unlock, which must not
+	// The leases of each name, oldest first. A lost lease stays until its Unlock, which must not
 	// release the lease of a later Lock.
 	held map[string][]*Lease
 }
@@ -27,14 +27,14 @@ type ByName struct {
 // ByName returns a ByName with the options of this Locker.
 func (l *Locker) ByName() *ByName { return &ByName{locks: l, held: map[string][]*Lease{}} }
 
-// Lock waits until the caller alone has the name. See [Lock.Lock].
+// Lock waits until the caller holds the name exclusively. See [Lock.Lock].
 func (b *ByName) Lock(ctx context.Context, name string) error {
 	l, err := b.locks.Mutex(name).Lock(ctx)
 	return b.keep(l, err)
 }
 
-// TryLock takes the name if no one has it or waits for it, and reports whether it did.
-// A refusal is not an error; the other errors are those of [Lock.TryLock].
+// TryLock takes the name if no one holds it or waits for it, and reports whether it
+// did. A refusal is not an error; the errors are otherwise those of [Lock.TryLock].
 func (b *ByName) TryLock(ctx context.Context, name string) (bool, error) {
 	l, err := b.locks.Mutex(name).TryLock(ctx)
 	if errors.Is(err, ErrHeld) {
@@ -53,12 +53,12 @@ func (b *ByName) keep(l *Lease, err error) error {
 	return nil
 }
 
-// Unlock gives the name back. It takes a context as the interfaces of others do, and
-// ignores it: see [Lease.Release], whose errors it returns. The error is ErrLost if the
+// Unlock gives the name back. It has a context parameter because such interfaces do,
+// and ignores it. It returns the errors of [Lease.Release]. The error is ErrLost if the
 // lease was lost meanwhile, and ErrReleased if this ByName does not hold the name.
 //
 // A lost lease is kept until its Unlock. If the name was locked again by then, Unlock
-// gives back the oldest of the leases, so that each Unlock belongs to its Lock.
+// gives back the oldest lease, so that each Unlock matches its Lock.
 func (b *ByName) Unlock(_ context.Context, name string) error {
 	b.mu.Lock()
 	held := b.held[name]

@@ -29,7 +29,7 @@ func TestByName_LocksAndUnlocks(t *testing.T) {
 		}
 		w.got()
 		is(t, one.Unlock(ctx, "a"), ErrReleased)
-		same(t, "the first holds", one.Lease("a") == nil, true)
+		same(t, "the first caller has no lease", one.Lease("a") == nil, true)
 		if err := two.Unlock(ctx, "a"); err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func TestByName_ALateUnlockReleasesNoOtherLease(t *testing.T) {
 		}
 		second := locks.Lease("a")
 		is(t, locks.Unlock(t.Context(), "a"), ErrLost)
-		same(t, "the second holds it", second.Valid(), true)
+		same(t, "the second lease is valid", second.Valid(), true)
 		if err := locks.Unlock(t.Context(), "a"); err != nil || !errors.Is(second.Release(), ErrReleased) {
 			t.Fatal(err)
 		}

@@ -94,7 +94,7 @@ func TestCheck_CutOffByCloseIsNotLogged(t *testing.T) {
 		lock(t, locks, "a")
 		synctest.Wait() // until the check is under way
 		if err := locks.Close(); err != nil || !ended {
-			t.Fatalf("Close: %v, and the check has ended: %v", err, ended)
+			t.Fatalf("Close: %v; the check has ended: %v", err, ended)
 		}
 		same(t, "log", log.String(), "")
 	})

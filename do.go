@@ -9,8 +9,9 @@ import (
 )
 
 // A ReleaseError is what a Do, or any function like it, returns when it has
-// called fn and the lease did not end well: it was lost meanwhile, or it is not
-// clear whether the name was given back. To call fn again would be a second run.
+// called fn and the lease did not end well: it was lost meanwhile, or it is
+// unknown whether the name was given back. Calling fn again would be a second
+// run.
 //
 // It matches what fn's error matches, and ErrLost if the lease was lost. It does not
 // match the error of the release, above all not ErrUnavailable, on which a caller may
@@ -28,7 +29,7 @@ func (e *ReleaseError) Error() string {
 	return fmt.Sprintf("fn has run: %v; also: %v", e.Err, e.Lease)
 }
 
-// Unwrap is what fn returned, but for ErrNotRun.
+// Unwrap returns fn's error, which no longer matches ErrNotRun.
 func (e *ReleaseError) Unwrap() error { return hasRun(e.Err) } //mutant:fn-of-fn-unclear
 
 // Is makes it match ErrLost if the lease was lost.
@@ -36,7 +37,7 @@ func (e *ReleaseError) Is(target error) bool {
 	return target == ErrLost && errors.Is(e.Lease, ErrLost) //mutant:release-error
 }
 
-// notRun makes an error of a claim one that matches ErrNotRun.
+// notRun makes the error of a claim also match ErrNotRun.
 func notRun(err error) error { return &notRunError{err} }
 
 type notRunError struct{ err error }
@@ -45,8 +46,8 @@ func (e *notRunError) Error() string { return e.err.Error() }
 
 func (e *notRunError) Unwrap() []error { return []error{e.err, ErrNotRun} } //mutant:not-run
 
-// hasRun is what fn returned. If that says that something was not run, which fn
-// had called, it no longer does: fn itself has run.
+// hasRun returns fn's error. If that matches ErrNotRun, because fn called a Do
+// itself, the result does not: fn has run.
 func hasRun(err error) error {
 	if errors.Is(err, ErrNotRun) {
 		return &hasRunError{err}
@@ -62,7 +63,7 @@ func (e *hasRunError) Is(target error) bool { return target != ErrNotRun && erro
 
 func (e *hasRunError) As(target any) bool { return errors.As(e.err, target) }
 
-// thenRelease calls fn, then release, also if fn panics or ends its goroutine.
+// thenRelease calls fn, then release, even if fn panics or ends its goroutine.
 func thenRelease(release, fn func() error) (err error) {
 	defer func() {
 		if lease := release(); lease != nil {
@@ -105,7 +106,7 @@ func tryDo(ctx context.Context, claim *engine.Target, fn func(context.Context) e
 	return true, run(ctx, l, fn)
 }
 
-// run is the second half of a Do: fn under the lease, then the release, also if
+// run is the second half of a Do: fn under the lease, then the release, even if
 // fn panics or ends its goroutine.
 func run(ctx context.Context, l *Lease, fn func(context.Context) error) error {
 	release := func() error {
@@ -119,9 +120,9 @@ func run(ctx context.Context, l *Lease, fn func(context.Context) error) error {
 	return thenRelease(release, func() error { return fn(l.Context(ctx)) })
 }
 
-// runAll is run under several leases.
+// runAll is like run, under several leases.
 func runAll(ctx context.Context, all *LeaseSet, fn func(context.Context) error) error {
-	release := func() error { return all.engine().ReleaseBut(ErrReleased) } // or fn released one itself
+	release := func() error { return all.engine().ReleaseBut(ErrReleased) } // fn may have released one itself
 	all.engine().Does()
 	defer all.engine().Did()
 	return thenRelease(release, func() error { return fn(all.Context(ctx)) })

@@ -27,7 +27,7 @@ func TestDo_JoinsTheLossToItsError(t *testing.T) {
 				return own
 			})
 			is(t, err, ErrLost)
-			same(t, "fn's error is in it", errors.Is(err, mine), own != nil)
+			same(t, "the error matches fn's", errors.Is(err, mine), own != nil)
 		}
 		is(t, locks.Mutex("a").Do(t.Context(), func(context.Context) error { return mine }), mine)
 		empty(t, s.mem)
@@ -42,11 +42,11 @@ func TestDo_ItsContextEndsWithBothAndHasTheLease(t *testing.T) {
 		ran, err := locks.Mutex("a").TryDo(ctx, func(ctx context.Context) error {
 			l := LeaseFrom(ctx)
 			if l == nil || l.Name() != "a" || !l.Valid() {
-				t.Error("the context does not have the lease")
+				t.Error("the context does not have the lease of \"a\", or the lease has ended")
 			}
 			same(t, "value", ctx.Value(someKey{}), any("kept"))
 			if d, ok := ctx.Deadline(); !ok || time.Until(d) != time.Minute {
-				t.Error("the deadline is not the parent's")
+				t.Error("the deadline is not the one of the parent context")
 			}
 			<-ctx.Done()
 			is(t, ctx.Err(), context.DeadlineExceeded)
@@ -84,13 +84,13 @@ func TestTryDo_RefusedIsNoError(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
 		o := other(t, s.mem, "a", time.Hour)
-		ran, err := locks.Mutex("a").TryDo(t.Context(), func(context.Context) error { t.Error("run"); return nil })
+		ran, err := locks.Mutex("a").TryDo(t.Context(), func(context.Context) error { t.Error("fn was called without the lock"); return nil })
 		if ran || err != nil {
-			t.Fatalf("%v, %v, want false and no error", ran, err)
+			t.Fatalf("got %v, %v, want false and no error", ran, err)
 		}
 		o.release()
 		s.on(func(*call) fate { return fate{fail: store.ErrDenied} })
-		ran, err = locks.Mutex("a").TryDo(t.Context(), func(context.Context) error { t.Error("run"); return nil })
+		ran, err = locks.Mutex("a").TryDo(t.Context(), func(context.Context) error { t.Error("fn was called without the lock"); return nil })
 		is(t, err, ErrDenied)
 		same(t, "ran", ran, false)
 	})
@@ -108,7 +108,7 @@ func TestLock_ItsContextDoesNotEndTheLease(t *testing.T) {
 		cancel()
 		time.Sleep(time.Hour)
 		if !l.Valid() {
-			t.Fatal("lost")
+			t.Fatal("the lease was lost when the context of Lock ended")
 		}
 		release(t, l)
 	})
@@ -118,7 +118,7 @@ func TestContext_OfOneParentIsOneAndNothingIsKeptOfThoseThatEnded(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		l := lock(t, locker(t, newLink(t), nil), "a")
 		if l.Context(t.Context()) != l.Context(t.Context()) {
-			t.Fatal("one parent got two contexts")
+			t.Fatal("one parent context got two contexts")
 		}
 		for range 1000 {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -128,7 +128,7 @@ func TestContext_OfOneParentIsOneAndNothingIsKeptOfThoseThatEnded(t *testing.T) 
 		}
 		synctest.Wait()
 		if n := l.engine().Probe().Contexts(); n > 1 {
-			t.Fatalf("%d contexts are kept", n)
+			t.Fatalf("%d contexts are kept, want at most 1", n)
 		}
 		release(t, l)
 	})
@@ -240,7 +240,7 @@ func TestDo_SaysWhetherFnWasCalled(t *testing.T) {
 			"the context had ended":     {cancel: true, is: []error{context.Canceled}},
 			"fn succeeded, the release indeterminate": {prepare: loseReleases, ran: true, isNot: []error{ErrUnavailable, errLink, ErrLost}},
 			"fn failed, the release indeterminate":    {prepare: loseReleases, returns: mine, ran: true, is: []error{mine}, isNot: []error{ErrUnavailable, errLink}},
-			"fn's own call was not run":               {returns: notRun(fmt.Errorf("inner: %w", ErrUnavailable)), ran: true, is: []error{ErrUnavailable}},
+			"a call inside fn was not run":            {returns: notRun(fmt.Errorf("inner: %w", ErrUnavailable)), ran: true, is: []error{ErrUnavailable}},
 			"that, and the release was indeterminate": {prepare: loseReleases, returns: notRun(mine), ran: true, is: []error{mine}, isNot: []error{ErrUnavailable}},
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
@@ -267,7 +267,7 @@ func TestDo_SaysWhetherFnWasCalled(t *testing.T) {
 					indeterminate := strings.Contains(how, "the release")
 					same(t, fmt.Sprintf("%v is a *ReleaseError", err), errors.As(err, &after), indeterminate)
 					if indeterminate {
-						same(t, "what fn returned", after.Err, c.returns)
+						same(t, "fn's error", after.Err, c.returns)
 						is(t, after.Lease, ErrUnavailable, errLink)
 					}
 				})
@@ -298,7 +298,7 @@ func TestDo_ALossAfterFnWasCalledIsBoth(t *testing.T) {
 		isNot(t, err, ErrNotRun)
 		after := (*ReleaseError)(nil)
 		if !errors.As(err, &after) || after.Err != nil {
-			t.Fatalf("%v: want a *ReleaseError with no error of fn", err)
+			t.Fatalf("got %v, want a *ReleaseError without an error of fn", err)
 		}
 		for _, part := range []string{"fn has run and returned nil", "lost"} {
 			if !strings.Contains(err.Error(), part) {

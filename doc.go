@@ -78,7 +78,7 @@
 // The context of a claim bounds its waiting, and nothing after that. Its values reach the
 // driver of the store with all calls that serve this claim alone, including its release,
 // so that a trace has them. Its end and its deadline never do. A call for many claims at
-// once, as a renewal, has no values; [github.com/holdfast-go/holdfast/store.Claims]
+// once, such as a renewal, has no values; [github.com/holdfast-go/holdfast/store.Claims]
 // returns the claims that it serves, for code that traces the driver. If your driver
 // takes a transaction from the context, give the store a client of its own.
 //
@@ -110,6 +110,7 @@
 //   - ZooKeeper: [github.com/holdfast-go/holdfast/zkstore]
 //   - NATS: [github.com/holdfast-go/holdfast/natsstore]
 //   - S3: [github.com/holdfast-go/holdfast/s3store]
+//   - DynamoDB: [github.com/holdfast-go/holdfast/dynamostore]
 //
 // Package [github.com/holdfast-go/holdfast/open] turns a URL into one of them. What each
 // one promises is in its package documentation, always under the same headings: Stored

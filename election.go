@@ -22,7 +22,7 @@ type Election struct{ claimed engine.Target }
 // Election returns the election of the name: any UTF-8 of 1 to 512 bytes. A bad
 // name is an ErrInvalid of the first call.
 func (l *Locker) Election(name string) *Election {
-	// Others see a leader by what the store says, so the store must know each one: no hand-over.
+	// Others learn the leader from the store, so the store must know each one: no hand-over.
 	l = l.With(&Options{HandOver: &HandOver{}}) //mutant:candidate-handed-lead
 	return &Election{l.engine.Leader(name)}
 }
@@ -92,7 +92,7 @@ type Leader struct {
 // Nobody reports whether the election has no leader.
 func (l Leader) Nobody() bool { return l.ID == "" }
 
-// String is who leads and since when, on one line.
+// String returns who leads and since when, on one line.
 func (l Leader) String() string {
 	if l.Nobody() {
 		return "nobody"
@@ -108,7 +108,7 @@ func (l Leader) String() string {
 // Where the store can notify of a name (memory, Redis, Redlock, PostgreSQL's table, etcd, ZooKeeper and NATS) it
 // reads the store after each notification, and every ten seconds. Changes by elections are announced at once.
 // Changes by the mutex or another lock of the same name may be seen only at the next of those reads. Elsewhere,
-// behind a pooler of PostgreSQL that shares connections, and while the store cannot be reached, it polls, in
+// behind a pooler of PostgreSQL that shares connections, and while the store cannot be reached, it polls, with
 // pauses that grow from Options.PollMin to Options.PollMax (2 ms to 800 ms) while nothing changes: a change is
 // seen up to PollMax late, and each observer makes one query per pause. It also reads when the leader's lease
 // would expire. It writes nothing, and takes no part in the election.

@@ -55,7 +55,7 @@ func TestElection_CandidatesAreServedInOrderOfArrival(t *testing.T) {
 				go e.Lead(t.Context(), func(ctx context.Context) error {
 					l := LeaseFrom(ctx)
 					if l.Token() <= last {
-						t.Errorf("token %d after %d", l.Token(), last)
+						t.Errorf("got token %d after %d, want a larger one", l.Token(), last)
 					}
 					last = l.Token()
 					time.Sleep(time.Minute)
@@ -142,10 +142,10 @@ func TestElection_CampaignsAgainAfterALoss(t *testing.T) {
 				is(t, err, nil)
 				same(t, "terms", len(tokens), 2)
 				if tokens[1] <= tokens[0] {
-					t.Errorf("tokens %v", tokens)
+					t.Errorf("got tokens %v, want the second larger", tokens)
 				}
 				if waited.got().Token() > tokens[1] {
-					t.Error("it was served before the rival that had waited")
+					t.Error("the leader that lost was elected again before the waiting candidate")
 				}
 			})
 		}
@@ -193,7 +193,7 @@ func TestElection_OtherErrorsEndTheCampaign(t *testing.T) {
 		mem := memstore.New()
 		s := listed(t, mem)
 		locks := locker(t, s, nil)
-		never := func(context.Context) error { t.Error("led"); return nil }
+		never := func(context.Context) error { t.Error("the function was called without a term"); return nil }
 		is(t, locks.Election("").Lead(t.Context(), never), ErrInvalid)
 		s.on(func(*call) fate { return fate{fail: ErrDenied} })
 		is(t, locks.Election("leader").Lead(t.Context(), never), ErrDenied)
@@ -286,7 +286,7 @@ func TestElection_ObserveReturnsTheLeaderAndItsStart(t *testing.T) {
 			same(t, "token", leader.Token, l.Token())
 			same(t, "since", leader.Since.Sub(start), 0)
 			if d := time.Until(leader.Expires); d < 19*time.Second || d > 30*time.Second {
-				t.Errorf("expires in %v", d)
+				t.Errorf("the leader expires in %v, want 19s to 30s", d)
 			}
 			same(t, "pid", leader.PID, ThisProcess().PID)
 			break
@@ -313,7 +313,7 @@ func TestElection_ObserveReportsNoExpiredLeader(t *testing.T) {
 		}
 		same(t, "yielded", fmt.Sprint(all), "[anna nobody]")
 		if late := time.Since(expires); late < 0 || late > 10*time.Millisecond {
-			t.Errorf("seen %v after its end", late)
+			t.Errorf("the end was yielded %v after the expiry, want at most 10ms", late)
 		}
 	})
 }
@@ -334,7 +334,7 @@ func TestElection_ObserveEndsAtTheNewest(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		all := reported()
 		if len(all) > 8 || len(all) < 4 || all[len(all)-1] != "99" {
-			t.Errorf("yielded %v", all)
+			t.Errorf("yielded %v, want 4 to 8 values, the last \"99\"", all)
 		}
 		watching.Close()
 		<-done
@@ -353,11 +353,11 @@ func TestElection_ObserveReadsInGrowingPauses(t *testing.T) {
 		for i := range lists[1:] {
 			pause, most := lists[i+1].sent.Sub(lists[i].sent), 960*time.Millisecond
 			if pause > most || pause < 1600*time.Microsecond {
-				t.Fatalf("pause %d is %v", i, pause)
+				t.Fatalf("pause %d is %v, want it within the bounds", i, pause)
 			}
 		}
 		if n := len(lists); n > 1000 || n < 600 {
-			t.Errorf("%d reads in ten minutes", n)
+			t.Errorf("%d reads in ten minutes, want 600 to 1000", n)
 		}
 		same(t, "calls that write", len(s.made("try", "ask", "renew", "release")), 0)
 	})
@@ -423,7 +423,7 @@ func TestElection_ObserveRefuses(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range locks.Election("leader").Observe(ctx) {
-			t.Error("yielded after the end of ctx")
+			t.Error("a value was yielded after the end of ctx")
 		}
 		s.on(func(*call) fate { return fate{there: time.Hour} })
 		reported, done := observe(t.Context(), locks.Election("leader"), func() {})
@@ -431,7 +431,7 @@ func TestElection_ObserveRefuses(t *testing.T) {
 		start := time.Now()
 		locks.Close()
 		<-done
-		same(t, "Close took", time.Since(start), 0)
+		same(t, "time in Close", time.Since(start), 0)
 		same(t, "yielded", fmt.Sprint(reported()), "[error]")
 		is(t, one(locks.Election("leader")), ErrClosed)
 	})

@@ -26,7 +26,7 @@ var (
 	// ErrDeadlock: the claim would wait for a lease that its own context comes from.
 	ErrDeadlock = store.ErrDeadlock
 	// ErrMismatch: the name is in use as a lock and asked for as a semaphore, or
-	// the reverse; or, on a store that keeps one size a name, as a semaphore of
+	// the reverse; or, on a store that keeps one size per name, as a semaphore of
 	// another size.
 	ErrMismatch = store.ErrMismatch
 	// ErrUnsupported: this store cannot do that, or the stored state was written
@@ -121,8 +121,8 @@ func (e *HeldError) Who() string {
 	return text
 }
 
-// String is the owner, for how long it has held, and for how long it will, on
-// one line.
+// String returns the owner, how long it has held the name, and how long it
+// will, on one line.
 func (h Holder) String() string { return h.describe(time.Now()) }
 
 func (h *Holder) describe(now time.Time) string {
@@ -151,7 +151,7 @@ func (e *HeldError) Unwrap() []error {
 	return []error{ErrHeld}
 }
 
-// refused makes the error of a claim that the engine was refused.
+// refused makes the error of a refused claim.
 func refused(r engine.Refusal) engine.HeldError {
 	e := &HeldError{
 		Name: r.Name, Store: r.Store, Holding: r.Answer.Holding, Waiting: r.Answer.Waiting,
@@ -167,8 +167,8 @@ func refused(r engine.Refusal) engine.HeldError {
 	return e
 }
 
-// holderOf is what the store said, at that time, of an entry that holds or blocks a name
-// with the limit.
+// holderOf describes an entry that holds or blocks a name with the limit, as the store
+// returned it at the time when.
 func holderOf(e *store.Entry, limit int64, when time.Time) Holder {
 	h := Holder{
 		Owner: e.Owner, ID: e.ID.String(), Token: e.Token,

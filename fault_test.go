@@ -148,7 +148,7 @@ func (s *link) do(ctx context.Context, c *call, ids []store.ID, apply func(fate)
 	s.calls = append(s.calls, c)
 	for _, id := range ids {
 		if other := s.busy[id]; other != nil {
-			s.t.Errorf("%s and %s of one claim overlap", other.op, c.op)
+			s.t.Errorf("calls %s and %s of one claim overlap", other.op, c.op)
 		}
 		s.busy[id] = c
 	}

@@ -29,13 +29,13 @@ func TestGiveUp_AHolderIsAskedAtOnceWhereTheStoreNotifies(t *testing.T) {
 		l := lock(t, locker(t, withNotifications{s}, nil), "a")
 		asked := listens(l)
 		time.Sleep(time.Second)
-		same(t, "asked before", over(asked), false)
+		same(t, "asked before the request", over(asked), false)
 		w := asksFor(t, s.mem, "version 2 waits")
 		same(t, "asked", over(asked), true)
 		same(t, "reason", l.GiveUpReason(), "version 2 waits")
-		same(t, "the lease is held", l.Valid(), true)
+		same(t, "the lease is valid", l.Valid(), true)
 		release(t, l)
-		same(t, "the next one is asked", over(w.got().AskedToGiveUp()), false)
+		same(t, "the next holder is asked", over(w.got().AskedToGiveUp()), false)
 	})
 }
 
@@ -89,7 +89,7 @@ func TestGiveUp_ARequestFromBeforeTheListenerIsDelivered(t *testing.T) {
 		same(t, "asked", over(listens(l)), true)
 		same(t, "reason", l.GiveUpReason(), "please")
 		listens(calm)
-		same(t, "calls, one for the lease that was asked for", len(s.made())-before, 1)
+		same(t, "calls for the lease that was asked about", len(s.made())-before, 1)
 	})
 }
 
@@ -102,7 +102,7 @@ func TestGiveUp_WithoutARequestNothingIsSent(t *testing.T) {
 		time.Sleep(35 * time.Second)
 		same(t, "calls", s.ops(), "try try renew renew renew")
 		listens(a)
-		same(t, "calls of the first who listens", s.ops(), "try try renew renew renew watch renew")
+		same(t, "calls once the first lease listens", s.ops(), "try try renew renew renew watch renew")
 		for range 3 {
 			a.AskedToGiveUp()
 			b.AskedToGiveUp()
@@ -132,7 +132,7 @@ func TestGiveUp_AfterTheLastRequestThereIsANewChannel(t *testing.T) {
 		w.cancel()
 		time.Sleep(10 * time.Second)
 		same(t, "the old channel is closed", over(asked), true)
-		same(t, "asked still", over(l.AskedToGiveUp()), false)
+		same(t, "asked after the last request was withdrawn", over(l.AskedToGiveUp()), false)
 		same(t, "reason", l.GiveUpReason(), "")
 		asksFor(t, s.mem, "once more")
 		same(t, "asked again", over(l.AskedToGiveUp()), true)
@@ -179,12 +179,12 @@ func TestGiveUp_ALocallyQueuedWaiterAsksToo(t *testing.T) {
 			time.Sleep(3 * late)
 			same(t, "asked", over(asked), true)
 			if n := len(far.made("ask")); n > 2 {
-				t.Fatalf("%d asks for a claim that joined the local queue", n)
+				t.Fatalf("%d asks after a claim joined the local queue, want at most 2", n)
 			}
 			asks.cancel()
 			asks.failed(context.Canceled)
 			time.Sleep(20 * time.Second)
-			same(t, "asked when it has left", over(l.AskedToGiveUp()), false)
+			same(t, "asked after the waiter left", over(l.AskedToGiveUp()), false)
 		})
 	}
 }
@@ -227,7 +227,7 @@ func TestGiveUp_ARequestDuringARenewalRenewsOnceMore(t *testing.T) {
 		s.on(func(*call) fate { return fate{back: 2 * time.Second} })
 		time.Sleep(11 * time.Second)
 		asksFor(t, s.mem, "please")
-		same(t, "asked already", over(asked), false)
+		same(t, "asked before the renewal", over(asked), false)
 		time.Sleep(3 * time.Second)
 		same(t, "asked", over(asked), true)
 		same(t, "renewals", len(s.made("renew"))-before, 2)
@@ -241,7 +241,7 @@ func TestGiveUp_AHolderReadsAfterMissedNotifications(t *testing.T) {
 		asked := listens(l)
 		s.onNotification(drop)
 		asksFor(t, s.mem, "please")
-		same(t, "asked though the notification was lost", over(asked), false)
+		same(t, "asked although the notification was lost", over(asked), false)
 		s.tell(store.Notification{})
 		same(t, "asked", over(asked), true)
 	})
@@ -271,7 +271,7 @@ func TestGiveUp_AHandedOverLeaseIsAskedToo(t *testing.T) {
 		w := waits(t, locks.Mutex("a").Lock)
 		release(t, l)
 		next := w.handed()
-		same(t, "who has left is asked", over(l.AskedToGiveUp()) || l.GiveUpReason() != "", false)
+		same(t, "a lease that was handed over is asked", over(l.AskedToGiveUp()) || l.GiveUpReason() != "", false)
 		same(t, "asked", over(next.AskedToGiveUp()), true)
 		same(t, "reason", next.GiveUpReason(), "please")
 	})

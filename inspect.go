@@ -18,20 +18,21 @@ type Status struct {
 	Slots   int      // of a semaphore, the smallest if several are in use; of a lock 0
 	Holders []Holder // the holders, including ended ones that keep the name taken
 	Waiters []Waiter // in the order in which they will be served
-	Freed   []Holder // broken with Break.Now: they block no claim, and are listed until they learn of it, or expire
+	Freed   []Holder // broken with Break.Now: they block no claim, and are listed until their owners learn of it or they expire
 }
 
-// A Waiter is one that has a position in the queue of a name. Of claims that
-// exclude each other a process has one there; the others wait in the process.
+// A Waiter is a claim that has a position in the queue of a name. Of the claims
+// that exclude each other, a process has one there; the others wait in the
+// process.
 type Waiter struct {
 	Owner
 	ID     string // of the claim
-	Mode   Mode   // as what it asks for the name
+	Mode   Mode   // the mode that it asks for
 	Slots  int    // of a semaphore; of a lock 0
 	GiveUp string // why it asks the holders to give up ([Options.AskToGiveUp]); empty: it does not
 }
 
-// String is the owner, and why it asks the holders to give up if it does, on one line.
+// String returns the owner, and why it asks the holders to give up if it does, on one line.
 func (w Waiter) String() string {
 	if w.GiveUp == "" {
 		return w.Owner.String()
@@ -88,8 +89,8 @@ func statusOf(st *store.State, at time.Time) Status {
 	return s
 }
 
-// A Break says which hold is taken away, and why. ID and Token are those of a
-// [Holder]: a hold that came meanwhile is never hit.
+// A Break says which hold to break, and why. ID and Token are those of a
+// [Holder]: a hold that was granted meanwhile is never broken.
 type Break struct {
 	Name  string // what is held
 	ID    string // of the hold
@@ -101,9 +102,9 @@ type Break struct {
 	// "alice@web-3: it hangs". Default: the user and the host of this process. By,
 	// the ": " and Reason have at most 200 bytes together.
 	By string
-	// Now lets the next waiter have the name at once. The old holder does not know before
+	// Now grants the name to the next waiter at once. The old holder learns of it with
 	// its next renewal, and works on until then: only the token protects the resource.
-	// Redlock does not keep the reason then: the lease is lost without one.
+	// Redlock then does not keep the reason: the lease is lost without one.
 	Now bool
 }
 
@@ -137,7 +138,7 @@ func (l *Locker) Break(ctx context.Context, b Break) error {
 	return l.engine.Break(ctx, store.Break{Name: b.Name, ID: id, Token: b.Token, Reason: line, Now: b.Now})
 }
 
-// thisUser is the user of this process, and its host.
+// thisUser returns the user and the host of this process.
 var thisUser = sync.OnceValue(func() string {
 	name := fmt.Sprint("uid ", os.Getuid())
 	if u, err := user.Current(); err == nil {
@@ -146,8 +147,8 @@ var thisUser = sync.OnceValue(func() string {
 	return name + "@" + ThisProcess().Host
 })
 
-// Held returns the leases that this process holds by this Locker, and by all that
-// With returned, sorted by name.
+// Held returns the leases that this process holds through this Locker and all
+// that With returned, sorted by name.
 func (l *Locker) Held() []*Lease {
 	held := l.engine.Held()
 	all := make([]*Lease, len(held))

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,7 +123,7 @@ func TestLook_EndsWithItsContext(t *testing.T) {
 		_, err = locks.Look(t.Context(), "a")
 		is(t, err, ErrUnavailable)
 		isNot(t, err, context.DeadlineExceeded)
-		same(t, "without a bound of its own", time.Since(start), 5*time.Second)
+		same(t, "returned after, with a context that has no deadline", time.Since(start), 5*time.Second)
 	})
 }
 
@@ -139,7 +141,7 @@ func TestBreak_TheHolderGetsTheOperatorAndTheReason(t *testing.T) {
 			if err != nil || got.Holders[0].Broken != want {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			same(t, "held until its next renewal", l.Valid(), true)
+			same(t, "valid until its next renewal", l.Valid(), true)
 			<-l.Lost()
 			if err := l.Release(); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), want) {
 				t.Fatal(err)
@@ -255,6 +257,55 @@ func TestHeld_IsWhatThisProcessHolds(t *testing.T) {
 	})
 }
 
+// Whoever finds a lease by Held may use it before its caller has it. The race detector
+// judges this test.
+func TestHeld_ALeaseMayBeUsedBeforeItsCallerHasIt(t *testing.T) {
+	ended := make(chan error)
+	var locks *Locker
+	granted := func(msg string) {
+		if msg == "holdfast: granted" {
+			go func() {
+				for _, l := range locks.Held() {
+					ended <- l.Renew(context.Background(), time.Hour)
+				}
+			}()
+		}
+	}
+	locks = locker(t, memstore.New(), &Options{Logger: slog.New(onLog(granted))})
+	lock(t, locks, "a")
+	is(t, <-ended, nil)
+
+	locks = locker(t, memstore.New(), &Options{Observer: func(Event) {}})
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 200 {
+				l, err := locks.Mutex("b").Lock(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				l.Release() // unless it is released already
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(done)
+	}()
+	for {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		for _, l := range locks.Held() {
+			l.Release()
+		}
+	}
+}
+
 func TestSeveral_RenewedByHandTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -269,7 +320,7 @@ func TestSeveral_RenewedByHandTogether(t *testing.T) {
 		same(t, "calls", len(s.made("renew"))-before, 1)
 		s.mem.Break("b")
 		is(t, leases.Renew(t.Context(), time.Minute), ErrLost)
-		same(t, "a is renewed all the same", leases.Lease("a").Valid(), true)
+		same(t, "a is renewed", leases.Lease("a").Valid(), true)
 	})
 }
 
@@ -299,7 +350,7 @@ func TestOwnersArePrintedForPeople(t *testing.T) {
 		e := locks.Election("a")
 		none, err := e.Leader(t.Context())
 		is(t, err, nil)
-		same(t, "nobody leads", fmt.Sprint(none), "nobody")
+		same(t, "no leader", fmt.Sprint(none), "nobody")
 		l := lock(t, locks, "a")
 		w := waits(t, candidate(t, mem, "two").With(&Options{AskToGiveUp: "one\nline \x1b[2J"}).Mutex("a").Lock)
 		time.Sleep(5 * time.Second)
@@ -308,14 +359,14 @@ func TestOwnersArePrintedForPeople(t *testing.T) {
 		leader, err := e.Leader(t.Context())
 		is(t, err, nil)
 		since := ", since " + time.Now().Add(-5*time.Second).Format(time.TimeOnly) + " (5s)"
-		same(t, "who holds", fmt.Sprint(st.Holders[0]), ThisProcess().String()+`, "one"`+since+", expires in 25s")
-		same(t, "who leads", fmt.Sprint(leader), ThisProcess().String()+`, "one"`+since)
-		same(t, "who waits", fmt.Sprint(st.Waiters[0]), ThisProcess().String()+`, "two", asks to give up: "one line  [2J"`)
+		same(t, "holder", fmt.Sprint(st.Holders[0]), ThisProcess().String()+`, "one"`+since+", expires in 25s")
+		same(t, "leader", fmt.Sprint(leader), ThisProcess().String()+`, "one"`+since)
+		same(t, "waiter", fmt.Sprint(st.Waiters[0]), ThisProcess().String()+`, "two", asks to give up: "one line  [2J"`)
 		b := Break{Name: "a", ID: l.ID(), Token: l.Token(), Reason: "it\thangs\u202e", By: "al\rice"}
 		is(t, locks.Break(t.Context(), b), nil)
 		st, err = locks.Look(t.Context(), "a")
 		is(t, err, nil)
-		same(t, "why it is broken", st.Holders[0].Broken, "al ice: it hangs ")
+		same(t, "reason of the break", st.Holders[0].Broken, "al ice: it hangs ")
 		<-l.Lost()
 		_ = l.Release()
 		release(t, w.got())
@@ -330,11 +381,11 @@ func TestLook_ReturnsTheErrorOfAnEndedContext(t *testing.T) {
 	cancel()
 	_, err := locks.Look(ctx, "a")
 	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), `look at "a" on `) {
-		t.Errorf("%v, want the context's error alone", err)
+		t.Errorf("got %v, want the error of the context alone", err)
 	}
 	_, err = locks.Election("a").Leader(ctx)
 	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnavailable) {
-		t.Errorf("who leads: %v, want the context's error alone", err)
+		t.Errorf("Leader: got %v, want the error of the context alone", err)
 	}
 	same(t, "calls", s.ops(), "")
 }

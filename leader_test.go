@@ -30,13 +30,13 @@ func TestIsLeader_OnlyWhileItsTermLasts(t *testing.T) {
 		mem.Break("leader")
 		<-next.got().Lost()
 		leads("broken", false, false)
-		same(t, "kept of terms that are over", first.kept()+second.kept(), 0)
+		same(t, "waiters left of terms that ended", first.kept()+second.kept(), 0)
 
 		waits(t, one.Campaign).got()
 		leads("elected again", true, false)
 		suspend(time.Minute)
 		defer suspend(-time.Minute)
-		leads("its time is over by the clock", false, false)
+		leads("expired by the clock", false, false)
 	})
 }
 
@@ -54,7 +54,7 @@ func TestIsLeader_ByACampaignThatEnteredAgain(t *testing.T) {
 				}
 				terms := []*Lease{first, second}
 				release(t, terms[endFirst])
-				same(t, "leads by the other", e.IsLeader(), true)
+				same(t, "leads by the other term", e.IsLeader(), true)
 				release(t, terms[1-endFirst])
 				same(t, "leads", e.IsLeader(), false)
 				same(t, "kept", locks.kept(), 0)
@@ -102,7 +102,7 @@ func TestSetNote_IsSeenAtOnce(t *testing.T) {
 			synctest.Wait()
 			leader, err := candidate(t, mem, "two").Election("leader").Leader(t.Context())
 			if err != nil || leader.Note != note || leader.Token != term.Token() {
-				t.Fatalf("%+v, %v, want the note %q", leader, err, note)
+				t.Fatalf("got %+v, %v, want the note %q", leader, err, note)
 			}
 		}
 		is(t, term.SetNote(strings.Repeat("x", 101)), ErrInvalid)

@@ -18,20 +18,20 @@ import (
 // A hold that was entered again (Options.Reentrant) has several leases. One that is
 // released ends alone: it is not Valid, and its contexts have ended with ErrReleased,
 // while the others go on. All of them are lost together. The name is given back when
-// the last of them is released, in whatever order that comes.
+// the last of them is released, whatever the order.
 //
 // A Lease that is dropped without Release is renewed until MaxHold or
 // [Locker.Close]. All methods are safe for concurrent use.
 type Lease engine.Lease
 
-// engine is the lease as the engine has it: the same, with other methods.
+// engine returns the lease as the engine's type.
 func (l *Lease) engine() *engine.Lease { return (*engine.Lease)(l) }
 
-// Name is the name that is held.
+// Name returns the name that is held.
 func (l *Lease) Name() string { return l.engine().Name() }
 
-// ID is the id of the claim, 32 hexadecimal digits, as [Holder] and `holdfast ls` have
-// it. No other claim has the same.
+// ID returns the id of the claim, 32 hexadecimal digits, as [Holder] and `holdfast ls`
+// show it. It is unique.
 func (l *Lease) ID() string { return l.engine().ID() }
 
 // Token is the fencing token: larger than that of any conflicting hold before
@@ -48,9 +48,9 @@ func (l *Lease) Valid() bool { return l.engine().Valid() }
 // Deadline is when the lease is lost unless it is renewed. It moves with each
 // renewal. For a lease that has ended it is in the past.
 //
-// It is the zero Time on a store without deadlines, as one that keeps locks in a
-// database session: there a lease lasts until it is released, or until the store
-// reports its loss.
+// It is the zero Time on a store without deadlines, such as one that keeps locks
+// in a database session: there a lease lasts until it is released, or until the
+// store reports its loss.
 func (l *Lease) Deadline() time.Time { return l.engine().Deadline() }
 
 // Lost returns a channel that is closed when the lease is lost. Release never
@@ -71,10 +71,9 @@ func (l *Lease) AskedToGiveUp() <-chan struct{} { return l.engine().AskedToGiveU
 // renewal returned it. An upgrade comes before all waiters. Empty if there is no request.
 func (l *Lease) GiveUpReason() string { return l.engine().GiveUpReason() }
 
-// SetNote replaces the note of the owner ([Options.Note]) of the hold, and so of all its
-// leases, until it is released or handed on inside the process: what a leader is doing, for people to read. It does not wait: the store has
-// it with a renewal that is sent at once, or, under Options.NoRenew, with the next
-// [Lease.Renew].
+// SetNote replaces the note of the owner ([Options.Note]) of the hold, and so of all its leases, until it is released
+// or handed over inside the process. For example, it says what a leader is doing. It does not wait: the store gets it
+// with a renewal that is sent at once, or, under Options.NoRenew, with the next [Lease.Renew].
 //
 // Errors: ErrInvalid of a note over 100 bytes, ErrLost or ErrReleased if the lease
 // has ended, and ErrUnsupported on a store without deadlines.
@@ -114,10 +113,10 @@ func (l *Lease) Context(parent context.Context) context.Context { return l.engin
 // touched.
 func (l *Lease) Release() error { return l.engine().Release() }
 
-// ReleaseUnused is Release for a caller that did nothing under the lease, as one
-// whose work could not be started: no minimum hold (Options.MinHold) is kept for
-// it. A name that the caller holds by another lease too (Options.Reentrant) is kept
-// as Release keeps it.
+// ReleaseUnused is Release for a caller that did nothing under the lease, for
+// example because its work could not start: no minimum hold (Options.MinHold) is
+// kept for it. A name that the caller holds by another lease too
+// (Options.Reentrant) is kept as Release keeps it.
 func (l *Lease) ReleaseUnused() error { return l.engine().ReleaseUnused() }
 
 // Renew renews the lease now, so that it lasts for ttl from when the request is sent, and

@@ -26,11 +26,11 @@ func TestContext_NothingIsKeptOfSpansOverOneRoot(t *testing.T) {
 			both.Context(context.WithValue(context.Background(), someKey{}, i))
 		}
 		if kept := heapInUse() - before; kept > 1<<20 {
-			t.Errorf("%d bytes are kept after %d calls", kept, calls)
+			t.Errorf("%d bytes are kept after %d calls, want at most 1 MiB", kept, calls)
 		}
 		same(t, "goroutines", runtime.NumGoroutine(), goroutines)
 		if n := a.engine().Probe().Contexts() + b.engine().Probe().Contexts() - locking; n > 4 {
-			t.Errorf("%d contexts are kept", n)
+			t.Errorf("%d contexts are kept, want at most 4", n)
 		}
 		release(t, a)
 		release(t, b)
@@ -51,9 +51,9 @@ func TestContext_OfParentsThatEndTogether(t *testing.T) {
 		end  func(cancel context.CancelCauseFunc, l *Lease)
 		want error
 	}{
-		"the parent ends":    {func(cancel context.CancelCauseFunc, _ *Lease) { cancel(errMine) }, errMine},
-		"the lease is over":  {func(_ context.CancelCauseFunc, l *Lease) { l.Release() }, ErrReleased},
-		"the lease was over": {nil, ErrReleased},
+		"the parent ends":     {func(cancel context.CancelCauseFunc, _ *Lease) { cancel(errMine) }, errMine},
+		"the lease ends":      {func(_ context.CancelCauseFunc, l *Lease) { l.Release() }, ErrReleased},
+		"the lease had ended": {nil, ErrReleased},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -73,15 +73,15 @@ func TestContext_OfParentsThatEndTogether(t *testing.T) {
 				called := make(chan struct{})
 				context.AfterFunc(one, func() { close(called) })
 				same(t, "one", one.Value(someKey{}), any(1))
-				same(t, "two has no value of one", two.Value(someKey{}), nil)
+				same(t, "context two has no value of context one", two.Value(someKey{}), nil)
 				same(t, "two", two.Value(otherKey{}), any(2))
 				_, bounded := two.Deadline()
-				same(t, "two has a deadline", bounded, false)
+				same(t, "context two has a deadline", bounded, false)
 				if d, ok := three.Deadline(); !ok || time.Until(d) != time.Hour {
-					t.Errorf("three ends at %v, %v", d, ok)
+					t.Errorf("the deadline of context three is %v, %v, want an hour from now", d, ok)
 				}
 				if LeaseFrom(child) != l {
-					t.Error("the child does not have the lease")
+					t.Error("the child context does not have the lease")
 				}
 				if c.end != nil {
 					is(t, one.Err(), nil)

@@ -7,15 +7,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// A LeaseSet is what a successful claim of several names gives: an ordinary
-// [Lease] for each, which end together for their owner. It is lost as soon
-// as one of them is. All methods are safe for concurrent use.
+// A LeaseSet is the result of a successful claim of several names: an ordinary
+// [Lease] for each. For the owner they end together: the set is lost as soon as
+// one of them is. All methods are safe for concurrent use.
 type LeaseSet engine.Leases
 
-// engine is the leases as the engine has them: the same, with other methods.
+// engine returns the leases as the engine's type.
 func (all *LeaseSet) engine() *engine.Leases { return (*engine.Leases)(all) }
 
-// Names are the names that are held, in order.
+// Names returns the names that are held, in order.
 func (all *LeaseSet) Names() []string { return all.engine().Names() }
 
 // Lease returns the lease of one of the names, or nil if the set has no such name. If
@@ -27,7 +27,7 @@ func (all *LeaseSet) Lease(name string) *Lease { return (*Lease)(all.engine().Le
 // name. Give each name's resource that name's own token. See [Lease.Token].
 func (all *LeaseSet) Token(name string) int64 { return all.engine().Token(name) }
 
-// Valid reports whether all names are held still. See [Lease.Valid].
+// Valid reports whether all names are still held. See [Lease.Valid].
 func (all *LeaseSet) Valid() bool { return all.engine().Valid() }
 
 // Deadline is the earliest of the leases' deadlines; zero on a store without
@@ -45,16 +45,16 @@ func (all *LeaseSet) Context(parent context.Context) context.Context {
 }
 
 // Renew renews all leases now, so that they last for ttl, in one call where the store
-// can, and returns when all were answered: the errors of those that were not renewed,
-// joined. See [Lease.Renew].
+// can, and returns when all are answered, with the joined errors of those that were
+// not renewed. See [Lease.Renew].
 func (all *LeaseSet) Renew(ctx context.Context, ttl time.Duration) error {
 	return all.engine().Renew(ctx, ttl)
 }
 
-// Release gives all names back, in reverse order: each of them, also if another
-// one fails, and it returns all that failed, joined. From its first moment Valid
-// is false and the contexts have ended. It takes as long as the releases of the
-// names one after another. See [Lease.Release].
+// Release gives all names back, in reverse order, even if some fail, and returns
+// the joined errors. From its first moment Valid is false and the contexts have
+// ended. It releases one name after another, and takes as long as that. See
+// [Lease.Release].
 func (all *LeaseSet) Release() error { return all.engine().Release() }
 
 // ReleaseUnused is Release for a caller that did nothing under the leases: no

@@ -13,9 +13,9 @@ import (
 // Locks of one name are the same lock, and the grant belongs to the Lease.
 type Lock struct{ claimed engine.Target }
 
-// Mutex returns the lock of the name that one holder at a time may have, wherever
-// it asks from: any UTF-8 of 1 to 512 bytes. A bad name is an ErrInvalid of the first
-// call. It is the [RWMutex.Write] of the same name.
+// Mutex returns the lock of the name, which one holder at a time may have, in any
+// process. The name is any UTF-8 of 1 to 512 bytes. A bad name is an ErrInvalid of
+// the first call. It is the [RWMutex.Write] of the same name.
 func (l *Locker) Mutex(name string) *Lock {
 	return &Lock{l.engine.Write(name)}
 }
@@ -63,7 +63,7 @@ func (m *Lock) TryLock(ctx context.Context) (*Lease, error) { return tryFor(ctx,
 // Its error says whether fn was called. If it was not, the error is that of Lock
 // and matches ErrNotRun. If it was, the error never matches ErrNotRun: it is
 // what fn returned, or a *ReleaseError with that and with what became of the
-// lease, if this was lost meanwhile (then it matches ErrLost) or it is not clear
+// lease, if that was lost meanwhile (then it matches ErrLost) or it is unknown
 // whether it was given back.
 func (m *Lock) Do(ctx context.Context, fn func(context.Context) error) error {
 	return do(ctx, &m.claimed, fn)

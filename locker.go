@@ -10,7 +10,7 @@ import (
 )
 
 // A Locker makes locks on one store. It is safe for concurrent use, and meant
-// to be made once a process.
+// to be made once per process.
 type Locker struct {
 	engine *engine.Locker
 	o      *Options // as given, over the parent's
@@ -37,9 +37,9 @@ func New(s store.Store, o *Options) (*Locker, error) {
 	return l, nil
 }
 
-// With returns a Locker on the same store with other options; what o leaves open is as in
-// l. To close either of the two closes both. If the options are nonsense, every claim by
-// it fails with the error that [New] would return.
+// With returns a Locker on the same store with other options; what o does not set is as
+// in l. Closing either of the two closes both. If the options are nonsense, every claim
+// by it fails with the error that [New] would return.
 func (l *Locker) With(o *Options) *Locker {
 	o = o.over(l.o)
 	return &Locker{engine: l.engine.With(o.engine()), o: o}

@@ -19,7 +19,7 @@ import (
 // is ended at once.
 func locker(t testing.TB, s store.Store, o *Options) *Locker {
 	t.Helper()
-	endless := time.AfterFunc(60*time.Hour, func() { panic(t.Name() + " goes on for ever") })
+	endless := time.AfterFunc(60*time.Hour, func() { panic(t.Name() + " does not end") })
 	t.Cleanup(func() { endless.Stop() })
 	l, err := New(s, (&Options{Logger: slog.New(slog.DiscardHandler)}).with(o))
 	if err != nil {
@@ -96,7 +96,7 @@ func (w *waiter) wait() {
 	select {
 	case <-w.done:
 	case <-time.After(24 * time.Hour):
-		w.t.Fatal("still waiting after a day")
+		w.t.Fatal("still waiting after 24 hours")
 	}
 }
 
@@ -122,7 +122,7 @@ func is(t testing.TB, err error, all ...error) {
 	t.Helper()
 	for _, e := range all {
 		if !errors.Is(err, e) {
-			t.Fatalf("error %v, want one that matches %q", err, e)
+			t.Fatalf("got error %v, want one that matches %q", err, e)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func isNot(t testing.TB, err error, none ...error) {
 	t.Helper()
 	for _, e := range none {
 		if errors.Is(err, e) {
-			t.Fatalf("error %v matches %q", err, e)
+			t.Fatalf("error %v matches %q, want one that does not", err, e)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func over(c <-chan struct{}) bool {
 func same[T comparable](t testing.TB, what string, have, want T) {
 	t.Helper()
 	if have != want {
-		t.Fatalf("%s: %v, want %v", what, have, want)
+		t.Fatalf("%s: got %v, want %v", what, have, want)
 	}
 }
 
@@ -168,7 +168,7 @@ func stored(mem *memstore.Store, name string) (st store.State) {
 func empty(t testing.TB, mem *memstore.Store) {
 	t.Helper()
 	for s := range mem.List(context.Background(), "") {
-		t.Errorf("left in the store: %q with %d entries", s.Name, len(s.Entries))
+		t.Errorf("%q is left in the store, with %d entries", s.Name, len(s.Entries))
 	}
 }
 
@@ -196,7 +196,7 @@ func (o *another) ask() bool {
 	o.t.Helper()
 	var err error
 	if o.a, err = o.mem.Ask(context.Background(), o.c); err != nil {
-		o.t.Fatal("another's ask:", err)
+		o.t.Fatal("Ask of the other process:", err)
 	}
 	return o.a.Granted
 }
@@ -205,7 +205,7 @@ func (o *another) release() {
 	o.t.Helper()
 	h := store.Hold{Name: o.c.Name, ID: o.c.ID, Token: o.a.Token}
 	if err := o.mem.Release(context.Background(), h); err != nil {
-		o.t.Fatal("another's release:", err)
+		o.t.Fatal("Release of the other process:", err)
 	}
 }
 
@@ -270,7 +270,7 @@ func heldBy(t testing.TB, err error) Holder {
 	t.Helper()
 	var held *HeldError
 	if !errors.As(err, &held) || len(held.Holders) != 1 {
-		t.Fatalf("error %v, want a refusal by one holder", err)
+		t.Fatalf("got error %v, want ErrHeld with one holder", err)
 	}
 	return held.Holders[0]
 }

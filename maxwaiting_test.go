@@ -152,7 +152,7 @@ func (b *burst) begin(t *testing.T, n int, lock func(i int) func(context.Context
 // burstStores are a store in this process, and links on which each answer takes some time.
 var burstStores = map[string]func(b *burst, t *testing.T){
 	"memory": func(b *burst, t *testing.T) { b.store = b.mem },
-	"a link that wakes": func(b *burst, t *testing.T) {
+	"a link that notifies": func(b *burst, t *testing.T) {
 		s := linkTo(t, b.mem)
 		slow(s, 100*time.Millisecond)
 		b.store = withNotifications{s}
@@ -219,7 +219,7 @@ func TestMaxWaiting_NoBurstExceedsIt(t *testing.T) {
 							same(t, "reported as waiting", b.waits[w], true)
 						}
 					}
-					same(t, "that wait", len(waiting), most)
+					same(t, "waiters", len(waiting), most)
 					places := 0
 					for _, name := range []string{"a", "s"} {
 						for _, e := range stored(b.mem, name).Entries {
@@ -229,7 +229,7 @@ func TestMaxWaiting_NoBurstExceedsIt(t *testing.T) {
 						}
 					}
 					if places > most {
-						t.Fatalf("%d positions in the store", places)
+						t.Fatalf("%d queue positions in the store, more than MaxWaiting", places)
 					}
 					release(t, held)
 					release(t, slots)
@@ -336,7 +336,7 @@ func TestMaxWaiting_IsNeverExceededWhileClaimsComeAndGo(t *testing.T) {
 					}
 				}
 				if granted.Load() == 0 || refused.Load() == 0 || peak.Load() != most {
-					t.Fatalf("%d granted, %d refused, at most %d waited", granted.Load(), refused.Load(), peak.Load())
+					t.Fatalf("%d granted, %d refused, at most %d waited; want some of each, and as many waiters as MaxWaiting", granted.Load(), refused.Load(), peak.Load())
 				}
 				same(t, "kept", locks.kept(), 0)
 			})
@@ -356,7 +356,7 @@ func TestMaxWaiting_OneTooManyLeavesNothingInTheStore(t *testing.T) {
 		second := waits(t, locks.RWMutex("a").Read().Lock)
 		time.Sleep(time.Second)
 		if over(first.done) == over(second.done) {
-			t.Fatal("want one to wait")
+			t.Fatal("both callers wait or neither does, want one of them to wait")
 		}
 		same(t, "entries", len(stored(s.mem, "a").Entries), 2)
 		same(t, "withdrawn", len(s.made("withdraw")), 1)

@@ -19,7 +19,7 @@ const (
 	ModeSlots
 )
 
-// String is "write", "read" or "slots", as the command says it.
+// String returns "write", "read" or "slots", as the command prints it.
 func (m Mode) String() string {
 	switch m {
 	case ModeWrite:
@@ -46,7 +46,7 @@ func (l *Lease) Mode() Mode {
 	return ModeRead
 }
 
-// modeOf is the mode of a claim with the weight under the limit, and its slots.
+// modeOf returns the mode and the slots of a claim with the weight under the limit.
 func modeOf(weight, limit int64) (Mode, int) {
 	switch {
 	case limit != store.Full:

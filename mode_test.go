@@ -60,6 +60,6 @@ func TestMode_SaysWhoElseMayHoldTheName(t *testing.T) {
 	}
 	same(t, "all slots", s.Mode(), ModeSlots)
 	for m, text := range map[Mode]string{ModeWrite: "write", ModeRead: "read", ModeSlots: "slots", 9: "mode 9"} {
-		same(t, "a mode in words", m.String(), text)
+		same(t, "text of a mode", m.String(), text)
 	}
 }

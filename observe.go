@@ -12,18 +12,18 @@ import (
 // [Options.Observer]. Later versions may add fields and kinds: ignore those that you do
 // not know.
 //
-// Each claim that was sent, or waited for its turn to be, ends with one of
-// EventGranted, EventHandedOver, EventRefused and EventFailed, unless
-// [Locker.Close] ended it. Each hold begins with one of the first two and ends
-// with one of EventReleased and EventLost: where it is handed on inside the
-// process (HandOver), it ends for one and begins for the next. Mistakes that are
-// found before anything is sent are no events.
+// Each claim that was sent, or waited to be sent, ends with one of EventGranted,
+// EventHandedOver, EventRefused and EventFailed, unless [Locker.Close] ended it.
+// Each hold begins with one of the first two and ends with one of EventReleased
+// and EventLost: where it is handed over inside the process (HandOver), it ends
+// for one and begins for the next. Mistakes that are found before anything is
+// sent are no events.
 type Event struct {
 	Kind  EventKind // what happened
 	Name  string    // what is locked
 	Store string    // for people: kind and address
 	Token int64     // of the grant, which an upgrade does not change; 0 if there is none, as for a claim that waits
-	// After is how long it took, which each kind defines. Never negative.
+	// After is a duration, which each kind defines. Never negative.
 	After time.Duration
 	// Err is the reason: the error that the caller of the claim or the release gets,
 	// the store's error for a renewal, or a *HeldError for a claim that waits. It is
@@ -31,16 +31,17 @@ type Event struct {
 	Err error
 	// Reason is why a waiter asks for the hold, of EventAskedToGiveUp.
 	Reason string
-	// ID is that of the claim, as [Lease.ID]: its String. Leases to which a name is handed on
-	// inside the process have that of the first. Zero of a claim that has not asked the store.
+	// ID is the id of the claim; its String is [Lease.ID]. Leases to which a name is handed
+	// over inside the process have that of the first. It is zero for a claim that has not
+	// asked the store.
 	ID store.ID
-	// Owner is that of the claim, with the Note of its options.
+	// Owner is the owner of the claim, with the Note of its options.
 	Owner Owner
 	// Context has the values of the context of the claim that failed, waits, or has
 	// the hold, such as a trace. It never ends and has no deadline.
 	Context context.Context
-	// Candidate says that the claim is one of an [Election]: it can wait for days while all is
-	// well, and lead for months.
+	// Candidate says that the claim is for an [Election]: it is normal that it waits for days,
+	// and leads for months.
 	Candidate bool
 }
 
@@ -51,17 +52,17 @@ const (
 	// EventGranted: a claim got its hold. After is how long it took from the
 	// call, waiting included.
 	EventGranted EventKind = iota + 1
-	// EventHandedOver: a claim got its hold from another of this process, and the
-	// store was not asked. After is as for EventGranted.
+	// EventHandedOver: a claim got its hold from another of this process, without
+	// a call to the store. After is as for EventGranted.
 	EventHandedOver
-	// EventRefused: a claim ended without a hold as others were ahead: a try, a
+	// EventRefused: a claim ended without a hold because others were ahead: a try, a
 	// wait that its context or Options.Wait ended, or one that Options.MaxWaiting did
 	// not let wait. Err matches ErrHeld. After counts from the call.
 	EventRefused
 	// EventFailed: a claim ended without a hold, and no answer of the store says
-	// that others were ahead: Err matches ErrUnavailable if it is indeterminate what
-	// became of it, the context's error if that ended it before the store had
-	// answered, or another of the Err values. After counts from the call.
+	// that others were ahead: Err matches ErrUnavailable if its outcome is unknown,
+	// the context's error if that ended it before the store had answered, or another
+	// of the Err values. After counts from the call.
 	EventFailed
 	// EventRenewed: a renewal was answered. After is its lateness: how long
 	// after it was due the answer came, over all attempts.
@@ -89,10 +90,10 @@ const (
 	EventWaiting
 )
 
-// String is a word or two, as "lost".
+// String returns a word or two, such as "lost".
 func (k EventKind) String() string { return engine.EventKind(k).String() }
 
-// observing is f for the engine, whose events have the same kinds and fields.
+// observing adapts f to the engine's events, which have the same kinds and fields.
 func observing(f func(Event)) func(engine.Event) {
 	if f == nil {
 		return nil

@@ -31,10 +31,10 @@ func TestObserver_EventsAddUp(t *testing.T) {
 	}
 	t.Log(all)
 	if handed := strings.Count(log.String(), "handed over"); handed != all[EventHandedOver] {
-		t.Errorf("%d were handed over, and %d reported", handed, all[EventHandedOver])
+		t.Errorf("the log has %d hand-overs, and %d were reported", handed, all[EventHandedOver])
 	}
 	if len(all) != engine.EventKinds || all[EventHandedOver] < 100 {
-		t.Fatal("too few of one kind to prove anything")
+		t.Fatal("too few events of one kind to prove anything")
 	}
 }
 
@@ -108,11 +108,11 @@ func addUp(t *testing.T, round int, log io.Writer) map[EventKind]int {
 		t.Errorf("round %d: %d claims ended by %d events: %v", round, claims, ended, reported)
 	}
 	if over := reported[EventReleased] + reported[EventLost]; begun != over || begun == 0 {
-		t.Errorf("round %d: %d leases began and %d ended: %v", round, begun, over, reported)
+		t.Errorf("round %d: %d leases began, but %d ended: %v", round, begun, over, reported)
 	}
 	for token, n := range open {
 		if n != 0 {
-			t.Errorf("round %d: the events of token %d do not add up: %d too many", round, token, n)
+			t.Errorf("round %d: the events of token %d do not add up: the difference is %d", round, token, n)
 		}
 	}
 	return reported
@@ -144,7 +144,7 @@ func TestObserver_EventsAddUpWithLostReplies(t *testing.T) {
 						w.cancel()
 					}
 				}) {
-					t.Fatal("not handed over")
+					t.Fatal("the lease was not handed over")
 				}
 				if strings.HasPrefix(how, "lost") {
 					first.Lose()

@@ -117,7 +117,7 @@ func TestObserver_ReceivesTheWaitAndARefusal(t *testing.T) {
 			l := w.got()
 			waited := 7*time.Second + time.Duration(i)*time.Minute
 			if e := o.last(t); e.Kind != EventGranted || e.After < waited || e.After > waited+100*time.Millisecond {
-				t.Fatalf("%v after %v, want a grant after a wait of %v and a poll", e.Kind, e.After, waited)
+				t.Fatalf("got %v after %v, want a grant after a wait of %v and a poll", e.Kind, e.After, waited)
 			}
 			time.Sleep(time.Minute)
 			release(t, l)
@@ -173,7 +173,7 @@ func TestObserver_ReceivesHowLateARenewalWas(t *testing.T) {
 			got[i] = plain(got[i])
 		}
 		if !slices.Equal(got, want) {
-			t.Fatalf("events %v, want %v", o.all, want)
+			t.Fatalf("got events %v, want %v", o.all, want)
 		}
 	})
 }
@@ -196,7 +196,7 @@ func TestObserver_ReceivesHowLateAHoldOfSeveralIsRenewed(t *testing.T) {
 			}
 		}
 		if kept < 5 {
-			t.Fatalf("renewed %d times in a minute", kept)
+			t.Fatalf("renewed %d times in a minute, want at least 5", kept)
 		}
 	})
 }
@@ -324,8 +324,8 @@ func TestObserver_ChildrenKeepIt(t *testing.T) {
 		release(t, lock(t, s.With(&Options{TTL: time.Minute}), "a"))
 		same(t, "events", o.reported(), "granted 0s, released 0s")
 		release(t, lock(t, s.With(&Options{Observer: of.tell}), "a"))
-		same(t, "events of the parent's", o.reported(), "granted 0s, released 0s")
-		same(t, "events of the child's", of.reported(), "granted 0s, released 0s")
+		same(t, "events of the parent", o.reported(), "granted 0s, released 0s")
+		same(t, "events of the child", of.reported(), "granted 0s, released 0s")
 	})
 }
 
@@ -355,15 +355,15 @@ func TestObserver_AllocatesNothing(t *testing.T) {
 	if events == 0 {
 		t.Fatal("no event")
 	}
-	same(t, "allocations of a pair with an observer", with, without)
+	same(t, "allocations with an observer", with, without)
 }
 
 func TestEventKind_SaysItsName(t *testing.T) {
-	same(t, "a kind", EventRenewalFailed.String(), "renewal failed")
-	same(t, "one of tomorrow", EventKind(99).String(), "event 99")
+	same(t, "text of a kind", EventRenewalFailed.String(), "renewal failed")
+	same(t, "text of an unknown kind", EventKind(99).String(), "event 99")
 	for k := EventGranted; k <= EventLost; k++ {
 		if strings.HasPrefix(k.String(), "event") {
-			t.Errorf("%d has no name", k)
+			t.Errorf("kind %d has no name", k)
 		}
 	}
 }
@@ -407,10 +407,10 @@ func TestLog_ALossIsAnErrorAFailedRenewalAWarningTheRestDebug(t *testing.T) {
 			}
 			l := leases[r.Name]
 			if l == nil || r.ID != l.ID() || r.Token != l.Token() || r.Store != "a link" {
-				t.Errorf("%s does not name the lock and its owner", line)
+				t.Errorf("%s does not name the lock, its holder and its store", line)
 			}
 			if (r.Err == "") != (r.Msg == "holdfast: granted" || r.Msg == "holdfast: released") {
-				t.Errorf("%s: the line has an error without a failure, or the reverse", line)
+				t.Errorf("%s: got an error on a success, or none on a failure", line)
 			}
 			levels = append(levels, r.Name+" "+r.Level)
 		}

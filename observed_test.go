@@ -69,16 +69,16 @@ func TestObserve_IsNotifiedIfTheStoreCan(t *testing.T) {
 			time.Sleep(time.Minute)
 			before := time.Now()
 			term := waits(t, one.Campaign).got()
-			same(t, "who leads", (<-news).Note, "one")
+			same(t, "leader", (<-news).Note, "one")
 			same(t, "after", time.Since(before), 0)
 			time.Sleep(time.Minute)
 			before = time.Now()
 			release(t, term)
-			same(t, "who leads", (<-news).Note, "")
+			same(t, "leader", (<-news).Note, "")
 			same(t, "after", time.Since(before), 0)
 		}
 		if n := strings.Count(s.ops(), "list"); n > 120 { // six minutes, a poll each ten seconds and one for each renewal
-			t.Errorf("%d reads in 6 minutes", n)
+			t.Errorf("%d reads in 6 minutes, want at most 120", n)
 		}
 	})
 }
@@ -97,7 +97,7 @@ func TestObserve_NothingIsMissedAsItBegins(t *testing.T) {
 		same(t, "at first", (<-news).Nobody(), true)
 		waits(t, candidate(t, mem, "one").Election("leader").Campaign).got() // before it is watched
 		before := time.Now()
-		same(t, "who leads", (<-news).Note, "one")
+		same(t, "leader", (<-news).Note, "one")
 		same(t, "after", time.Since(before), time.Second)
 	})
 }
@@ -116,18 +116,18 @@ func TestObserve_AFailedReadIsRepeatedSoonDespiteNotifications(t *testing.T) {
 			return fate{}
 		})
 		waits(t, candidate(t, mem, "one").Election("leader").Campaign).got()
-		same(t, "the failure", (<-news).Nobody(), true)
+		same(t, "no leader after the failure", (<-news).Nobody(), true)
 		time.Sleep(2 * time.Second)
 		s.on(nil)
 		before := time.Now()
-		same(t, "who leads", (<-news).Note, "one")
+		same(t, "leader", (<-news).Note, "one")
 		if late := time.Since(before); late > time.Second {
-			t.Errorf("seen %v after the store could be read", late)
+			t.Errorf("the change was seen %v after the store could be read, want at most 1s", late)
 		}
 		n := len(s.made("list"))
 		time.Sleep(time.Minute)
 		if more := len(s.made("list")) - n; more > 20 { // a poll each ten seconds and one for each renewal
-			t.Errorf("%d readings in the minute after that", more)
+			t.Errorf("%d reads in the next minute, want at most 20", more)
 		}
 	})
 }
@@ -152,16 +152,16 @@ func TestObserve_WithoutNotificationsItPolls(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			term := waits(t, candidate(t, mem, "one").Election("leader").Campaign).got()
 			before := time.Now()
-			same(t, "who leads", (<-news).Note, "one")
+			same(t, "leader", (<-news).Note, "one")
 			if late := time.Since(before); late > time.Second {
-				t.Errorf("seen after %v", late)
+				t.Errorf("the change was seen after %v, want at most 1s", late)
 			}
 			tries := len(s.made("watch name"))
 			same(t, "tries", tries, 1)
 			fails.Store(false)
 			time.Sleep(9 * time.Second)
 			if now := len(s.made("watch name")); (now > tries) == unsupported {
-				t.Errorf("%d tries after ten seconds, unsupported: %v", now, unsupported)
+				t.Errorf("%d subscriptions tried after ten seconds, unsupported: %v", now, unsupported)
 			}
 			release(t, term)
 		})

@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// Options of a [Locker]. A nil *Options is the same as an empty one. A zero
-// field keeps the parent's value, that of [New] being the default. What a parent
-// has turned on [Locker.With] can turn off: a [Switch] by Off, a HandOver by
-// &HandOver{}, AskToGiveUp by [AskNobody], and Wait, MaxWaiting, MinHold, MaxHold
-// and LockDelay by [None]. The final combination is checked: nonsense is an
+// Options of a [Locker]. A nil *Options is the same as an empty one. A zero field
+// keeps the parent's value; for [New] that is the default. [Locker.With] can turn
+// off what a parent has turned on: a [Switch] by Off, a HandOver by &HandOver{},
+// AskToGiveUp by [AskNobody], and Wait, MaxWaiting, MinHold, MaxHold and
+// LockDelay by [None]. The final combination is checked: nonsense is an
 // ErrInvalid of New, or of the first call on what With returned.
 type Options struct {
-	// TTL is how long a hold lasts without renewal. Default 30 s, or what the store
-	// allows that is nearest to it. The least and the greatest are the store's. On a store
+	// TTL is how long a hold lasts without renewal. Default 30 s, or the nearest value
+	// that the store allows. The store sets the minimum and the maximum. On a store
 	// without deadlines (see [Lease.Deadline]) it is ErrUnsupported, and so are NoRenew,
 	// MinHold and LockDelay.
 	TTL time.Duration
@@ -26,8 +26,8 @@ type Options struct {
 	// without deadlines it is how often the store is asked whether the hold is
 	// still there, by default every 5 s; it also reports losses by itself.
 	RenewEvery time.Duration
-	// NoRenew ends a lease when its TTL has passed, unless [Lease.Renew] is called
-	// before.
+	// NoRenew turns automatic renewal off: a lease ends after its TTL, unless
+	// [Lease.Renew] is called before.
 	NoRenew Switch
 	// Wait bounds the waiting where the context is to bound the work as well,
 	// as in Do. A wait that it ends fails as at a deadline of the context: the error
@@ -53,10 +53,10 @@ type Options struct {
 	// Reentrant lets a claim under a context of a lease (see [Lease.Context]) of the
 	// same name enter again, at no cost, if that lease covers it: a write lock covers
 	// writing and reading, a read lock reading, an upgradeable read lock both kinds of
-	// reading, and writing while it is upgraded. Else such a claim is ErrDeadlock, as it
-	// is if this is not set: it would wait for itself. Slots are never entered again: a
-	// claim under a lease on slots asks for more slots, and is ErrDeadlock if they are
-	// more than the total together.
+	// reading, and writing while it is upgraded. Otherwise such a claim is ErrDeadlock,
+	// as it is without Reentrant: it would wait for itself. Slots are never entered
+	// again: a claim under a lease on slots asks for more slots, and is ErrDeadlock if
+	// they are more than the total together.
 	//
 	// Any goroutine with the lease's context is the holder: goroutines that share it do
 	// not exclude each other. The entered hold is the same hold, with the same token,
@@ -111,7 +111,7 @@ const (
 	Off Switch = -1
 )
 
-// wrong is what is nonsense in an option that is a Switch, or empty.
+// wrong says what is wrong with an option that is a Switch; empty: nothing.
 func (s Switch) wrong(option string) string {
 	if s == On || s == Off || s == 0 { //mutant:switch-of-any-value
 		return ""
@@ -119,8 +119,9 @@ func (s Switch) wrong(option string) string {
 	return fmt.Sprintf("%s is %d: want On, Off, or nothing", option, s)
 }
 
-// None as Wait, MaxWaiting or MaxHold is no bound, and as MinHold or LockDelay no
-// time at all, whatever the parent has. Any other negative value is an ErrInvalid.
+// None as Wait, MaxWaiting or MaxHold means no bound, and as MinHold or LockDelay
+// no time at all, whatever the parent has. Any other negative value is an
+// ErrInvalid.
 const None = -1
 
 // AskNobody as AskToGiveUp asks no one to give up, whatever the parent's
@@ -159,7 +160,7 @@ func (o *Options) over(p *Options) *Options {
 	return &m
 }
 
-// unless is v, or the zero of its type if it is the value that turns the option off.
+// unless returns v, or zero if v is off, the value that turns the option off.
 func unless[T comparable](v, off T) (zero T) {
 	if v == off { //mutant:turned-off
 		return zero
@@ -167,7 +168,7 @@ func unless[T comparable](v, off T) (zero T) {
 	return v
 }
 
-// engine is o as the engine has it, where zero is off.
+// engine returns o as the engine's Options, where zero means off.
 func (o *Options) engine() engine.Options {
 	return engine.Options{
 		TTL: o.TTL, RenewEvery: o.RenewEvery, NoRenew: o.NoRenew == On, Wait: unless(o.Wait, None), MinHold: unless(o.MinHold, None), MaxHold: unless(o.MaxHold, None),
@@ -181,12 +182,12 @@ func (o *Options) engine() engine.Options {
 // HandOver bounds the hand-over of a name inside the process: when a lease is
 // released while other goroutines of this process wait for the name on lockers of the
 // same store, the first of them gets it without a call to the store. It has a token
-// of its own, larger than those before it, and the deadline that the name has. When
-// either bound is reached, the name is given back and the next asks the store, behind
-// the waiters of other processes. Set both bounds, or neither to turn it off: one
-// alone is an ErrInvalid.
+// of its own, larger than those before it, and the deadline of the hold. When either
+// bound is reached, the name is given back and the next asks the store, behind the
+// waiters of other processes. Set both bounds, or neither to turn it off: one alone
+// is an ErrInvalid.
 //
-// The name is handed over only to a claim for the same: the whole of it (a write
+// The name is handed over only to a claim of the same kind: for the whole of it (a write
 // lock, or all slots of a semaphore of the same size), with the same TTL and
 // LockDelay, without MinHold or NoRenew, and with HandOver on. Any other claim, a
 // reader, and a candidate of an [Election] ask the store themselves as soon as they
@@ -195,8 +196,8 @@ func (o *Options) engine() engine.Options {
 // after a loss, after an explicit [Lease.Renew], or when half of the time that the
 // store last granted has passed; and none on a store that draws no blocks of tokens.
 type HandOver struct {
-	// Times is how many leases may have the name one after another by one grant
-	// of the store, 2 to 64.
+	// Times is how many leases may have the name one after another under one
+	// grant of the store, 2 to 64.
 	Times int
 	// For is how long after that grant the name may still be handed on, above 0. It does
 	// not bound how long a lease is held.

@@ -14,7 +14,7 @@ import (
 )
 
 // B96: the defaults are part of what we promise.
-func TestB96_Defaults(t *testing.T) {
+func TestDefaults(t *testing.T) { // B96
 	for name, o := range map[string]*Options{"nil": nil, "empty": {}} {
 		l, err := New(memstore.New(), o)
 		if err != nil {
@@ -36,7 +36,7 @@ func TestB96_Defaults(t *testing.T) {
 }
 
 // B90, B91, B92, B93, B98: each error names the option, before anything is sent.
-func TestB91_B92_B98_NonsenseIsRefused(t *testing.T) {
+func TestNonsenseIsRefused(t *testing.T) { // B91, B92, B98
 	s := newLink(t)
 	s.desc.MinTTL, s.desc.MaxTTL = time.Second, time.Hour
 	for _, c := range []struct {
@@ -97,7 +97,7 @@ func TestB91_B92_B98_NonsenseIsRefused(t *testing.T) {
 			for _, err := range []error{err, first} {
 				is(t, err, ErrInvalid)
 				if text := err.Error(); !strings.Contains(text, c.says) || !strings.Contains(text, "a link") {
-					t.Errorf("%+v: %v, want it to say %q", c.o, err, c.says)
+					t.Errorf("%+v: got %v, want it to say %q", c.o, err, c.says)
 				}
 			}
 		}
@@ -106,7 +106,7 @@ func TestB91_B92_B98_NonsenseIsRefused(t *testing.T) {
 		}
 	}
 	if n := len(s.made("ask")); n != 0 {
-		t.Errorf("%d asks", n)
+		t.Errorf("%d asks, want none", n)
 	}
 }
 
@@ -118,11 +118,11 @@ func TestOptions_WithKeepsUnsetOptions(t *testing.T) {
 	same(t, "note", m.engine.Options().Owner.Note, "mine")
 	same(t, "Reentrant, NoRenew", m.engine.Options().Reentrant && m.engine.Options().NoRenew, true)
 	off := m.With(&Options{Reentrant: Off, NoRenew: Off})
-	same(t, "Reentrant, NoRenew, switched off", off.engine.Options().Reentrant || off.engine.Options().NoRenew, false)
-	same(t, "by default", locker(t, memstore.New(), nil).engine.Options().Reentrant, false)
+	same(t, "Reentrant or NoRenew, turned off", off.engine.Options().Reentrant || off.engine.Options().NoRenew, false)
+	same(t, "Reentrant by default", locker(t, memstore.New(), nil).engine.Options().Reentrant, false)
 	same(t, "HandOver", HandOver(*m.engine.Options().HandOver), HandOver{})
 	same(t, "MinHold", m.engine.Options().MinHold, 2*time.Second)
-	same(t, "the parent's MinHold", l.engine.Options().MinHold, time.Second)
+	same(t, "MinHold of the parent", l.engine.Options().MinHold, time.Second)
 }
 
 func TestOptions_ASwitchIsOnOrOff(t *testing.T) {
@@ -130,7 +130,7 @@ func TestOptions_ASwitchIsOnOrOff(t *testing.T) {
 		_, err := New(memstore.New(), o)
 		is(t, err, ErrInvalid)
 		if !strings.Contains(err.Error(), option+" is ") {
-			t.Errorf("%v does not name %s", err, option)
+			t.Errorf("%v does not name the option %s", err, option)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func TestOptions_WhatTheStoreLacksIsUnsupported(t *testing.T) {
 		_, err := New(s, o)
 		is(t, err, ErrUnsupported)
 		if !strings.Contains(err.Error(), why) {
-			t.Errorf("%v does not say why", err)
+			t.Errorf("%v does not give the reason", err)
 		}
 	}
 	_, err := locker(t, s, nil).Semaphore("a", 3).TryAcquire(t.Context(), 1)
@@ -223,11 +223,11 @@ func TestAnUncontendedPairInMemoryStartsNoGoroutine(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := runtime.NumGoroutine(); n > before {
-				t.Fatalf("%d goroutines more", n-before)
+				t.Fatalf("got %d more goroutines, want none", n-before)
 			}
 			release(t, l)
 			if n := runtime.NumGoroutine(); n > before {
-				t.Fatalf("%d goroutines more", n-before)
+				t.Fatalf("got %d more goroutines, want none", n-before)
 			}
 		}
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-func TestB12_B13_B14_B15_ReadersAndWriters(t *testing.T) {
+func TestReadersAndWriters(t *testing.T) { // B12, B13, B14, B15
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		mine := locker(t, withNotifications{linkTo(t, mem)}, nil).RWMutex("a")
@@ -23,22 +23,22 @@ func TestB12_B13_B14_B15_ReadersAndWriters(t *testing.T) {
 			t.Helper()
 			l, err := try(t.Context())
 			if !errors.Is(err, want) {
-				t.Fatalf("%s: %v, want %v", what, err, want)
+				t.Fatalf("%s: got %v, want %v", what, err, want)
 			}
 			return l
 		}
 		r1, r2 := try("a reader", mine.Read().TryLock, nil), try("a second reader", theirs.Read().TryLock, nil)
-		try("a writer beside readers", theirs.Write().TryLock, ErrHeld)
+		try("a writer while readers hold it", theirs.Write().TryLock, ErrHeld)
 		w := waits(t, mine.Write().Lock)
 		try("a reader behind a waiting writer", theirs.Read().TryLock, ErrHeld) // B14
 		release(t, r1)
 		w.waiting()
 		release(t, r2)
 		l := w.got()
-		try("a reader beside a writer", theirs.Read().TryLock, ErrHeld)
-		try("a writer beside a writer", theirs.Write().TryLock, ErrHeld)
+		try("a reader while a writer holds it", theirs.Read().TryLock, ErrHeld)
+		try("a writer while a writer holds it", theirs.Write().TryLock, ErrHeld)
 		release(t, l)
-		r3 := try("a reader after the writer", theirs.Read().TryLock, nil)
+		r3 := try("a reader after the writer released", theirs.Read().TryLock, nil)
 		w = waits(t, mine.Write().Lock)
 		try("a reader behind a waiting writer", theirs.Read().TryLock, ErrHeld)
 		w.cancel() // B15
@@ -49,7 +49,7 @@ func TestB12_B13_B14_B15_ReadersAndWriters(t *testing.T) {
 	})
 }
 
-func TestB16_WritersAreAloneAndReadersOverlap(t *testing.T) {
+func TestWritersAreAloneAndReadersOverlap(t *testing.T) { // B16
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		var all sync.WaitGroup
@@ -62,7 +62,7 @@ func TestB16_WritersAreAloneAndReadersOverlap(t *testing.T) {
 					if rand.IntN(10) == 0 {
 						err = rw.Write().Do(t.Context(), func(context.Context) error {
 							if writers.Add(1) != 1 || readers.Load() != 0 {
-								t.Error("a writer is not alone")
+								t.Error("a writer holds the lock together with others")
 							}
 							time.Sleep(time.Millisecond)
 							writers.Add(-1)
@@ -74,7 +74,7 @@ func TestB16_WritersAreAloneAndReadersOverlap(t *testing.T) {
 							n := readers.Add(1)
 							most.Store(max(most.Load(), n))
 							if writers.Load() != 0 {
-								t.Error("a reader beside a writer")
+								t.Error("a reader holds the lock together with a writer")
 							}
 							time.Sleep(time.Millisecond)
 							readers.Add(-1)
@@ -89,13 +89,13 @@ func TestB16_WritersAreAloneAndReadersOverlap(t *testing.T) {
 		}
 		all.Wait()
 		if most.Load() < 2 || writes.Load() < 20 {
-			t.Fatalf("at most %d readers at once, %d writes", most.Load(), writes.Load())
+			t.Fatalf("at most %d readers at once, %d writes: too few to prove anything", most.Load(), writes.Load())
 		}
 	})
 }
 
 // B17, and the same from a mutex: a claim under the holder's own context fails at once.
-func TestB17_B33_AWaitForItselfIsADeadlock(t *testing.T) {
+func TestAWaitForItselfIsADeadlock(t *testing.T) { // B17, B33
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -109,12 +109,12 @@ func TestB17_B33_AWaitForItselfIsADeadlock(t *testing.T) {
 			"write": rw.Write().Lock, "try write": rw.Write().TryLock, "read": rw.Read().Lock, "mutex": m.Lock, "try mutex": m.TryLock,
 		} {
 			if _, err := lock(r.Context(t.Context())); !errors.Is(err, ErrDeadlock) {
-				t.Fatalf("%s under a read: %v", what, err)
+				t.Fatalf("%s under a read: got %v, want ErrDeadlock", what, err)
 			}
 		}
 		same(t, "calls", len(s.made()), calls)
 		if !r.Valid() {
-			t.Fatal("the read hold is gone")
+			t.Fatal("the read lease is not valid")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // not under the lease
 		defer cancel()
@@ -156,7 +156,7 @@ func TestB17_B33_AWaitForItselfIsADeadlock(t *testing.T) {
 	})
 }
 
-func TestB30_NeverMoreInsideThanSlots(t *testing.T) {
+func TestNeverMoreInsideThanSlots(t *testing.T) { // B30
 	for _, c := range []struct{ slots, contenders int }{{3, 10}, {10, 100}} {
 		synctest.Test(t, func(t *testing.T) {
 			mem := memstore.New()
@@ -184,14 +184,14 @@ func TestB30_NeverMoreInsideThanSlots(t *testing.T) {
 				})
 			}
 			all.Wait()
-			same(t, "different numbers inside", len(seen), c.slots)
-			same(t, "more than that", seen[c.slots+1], false)
+			same(t, "different numbers of holders", len(seen), c.slots)
+			same(t, "more holders than slots", seen[c.slots+1], false)
 			empty(t, mem)
 		})
 	}
 }
 
-func TestB31_B32_SlotsAreCountedAcrossObjects(t *testing.T) {
+func TestSlotsAreCountedAcrossObjects(t *testing.T) { // B31, B32
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		a, b := locker(t, linkTo(t, mem), nil), locker(t, linkTo(t, mem), nil)
@@ -212,7 +212,7 @@ func TestB31_B32_SlotsAreCountedAcrossObjects(t *testing.T) {
 		_, err = b.Mutex("a").Lock(t.Context()) // B87
 		is(t, err, ErrMismatch)
 		if text := err.Error(); !strings.Contains(text, "semaphore of 3") || !strings.Contains(text, "a lock") {
-			t.Fatalf("%v does not name both", err)
+			t.Fatalf("%v does not name both kinds", err)
 		}
 		release(t, one)
 		_, err = b.Semaphore("a", 3).TryAcquire(t.Context(), 2)
@@ -226,7 +226,7 @@ func TestB31_B32_SlotsAreCountedAcrossObjects(t *testing.T) {
 	})
 }
 
-func TestB35_CancelingAsASlotIsFreedLosesNoSlot(t *testing.T) {
+func TestCancelingAsASlotIsFreedLosesNoSlot(t *testing.T) { // B35
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		locks := locker(t, withNotifications{linkTo(t, mem)}, nil)
@@ -250,7 +250,7 @@ func TestB35_CancelingAsASlotIsFreedLosesNoSlot(t *testing.T) {
 }
 
 // B20.
-func TestB20_AReadHoldOutlivesItsTTLAndKeepsAWriterOut(t *testing.T) {
+func TestAReadHoldOutlivesItsTTLAndKeepsAWriterOut(t *testing.T) { // B20
 	synctest.Test(t, func(t *testing.T) {
 		locks := locker(t, withNotifications{newLink(t)}, nil)
 		r, err := locks.RWMutex("a").Read().Lock(t.Context())

@@ -81,7 +81,7 @@ func eachAlone(t *testing.T, f func(*testing.T, kind, *Locker)) {
 	}
 }
 
-func TestB1_B3_B10_AFreeNameIsGrantedAHeldOneRefused(t *testing.T) {
+func TestAFreeNameIsGrantedAHeldOneRefused(t *testing.T) { // B1, B3, B10
 	eachAlone(t, func(t *testing.T, k kind, locks *Locker) {
 		_, try := k.lock(locks, "a")
 		_, again := k.lock(locks, "a")
@@ -92,7 +92,7 @@ func TestB1_B3_B10_AFreeNameIsGrantedAHeldOneRefused(t *testing.T) {
 			}
 			for _, try := range []taker{try, again} {
 				if _, err := try(t.Context()); !errors.Is(err, ErrHeld) || errors.Is(err, ErrUnavailable) { // B11
-					t.Fatalf("a second try: %v, want ErrHeld", err)
+					t.Fatalf("a second try: got %v, want ErrHeld", err)
 				}
 			}
 			release(t, l)
@@ -100,7 +100,7 @@ func TestB1_B3_B10_AFreeNameIsGrantedAHeldOneRefused(t *testing.T) {
 	})
 }
 
-func TestB4_B10_AHundredTasksAreNeverTwoInsideAndAllFinish(t *testing.T) {
+func TestAHundredTasksAreNeverTwoInsideAndAllFinish(t *testing.T) { // B4, B10
 	eachAlone(t, func(t *testing.T, k kind, locks *Locker) {
 		var all sync.WaitGroup
 		var inside, done atomic.Int64
@@ -114,7 +114,7 @@ func TestB4_B10_AHundredTasksAreNeverTwoInsideAndAllFinish(t *testing.T) {
 					return
 				}
 				if n := inside.Add(1); n != 1 {
-					t.Errorf("%d inside", n)
+					t.Errorf("%d hold the lock, want 1", n)
 				}
 				time.Sleep(10 * time.Millisecond)
 				inside.Add(-1)
@@ -127,12 +127,12 @@ func TestB4_B10_AHundredTasksAreNeverTwoInsideAndAllFinish(t *testing.T) {
 		all.Wait()
 		same(t, "done", done.Load(), 100)
 		if d := time.Since(start); d > 3*time.Second {
-			t.Fatalf("a hundred tasks of 10 ms took %v", d)
+			t.Fatalf("a hundred tasks of 10 ms took %v, want at most 3s", d)
 		}
 	})
 }
 
-func TestB5_B10_OfAHundredTriesOneWins(t *testing.T) {
+func TestOfAHundredTriesOneWins(t *testing.T) { // B5, B10
 	eachAlone(t, func(t *testing.T, k kind, locks *Locker) {
 		var all sync.WaitGroup
 		var won, refused atomic.Int64
@@ -156,7 +156,7 @@ func TestB5_B10_OfAHundredTriesOneWins(t *testing.T) {
 }
 
 // B6, under the race detector: the counters are not atomic.
-func TestB6_NoIncrementIsLost(t *testing.T) {
+func TestNoIncrementIsLost(t *testing.T) { // B6
 	locks := locker(t, memstore.New(), nil)
 	var counters [2]int
 	var all sync.WaitGroup
@@ -180,7 +180,7 @@ func TestB6_NoIncrementIsLost(t *testing.T) {
 	same(t, "counts", counters, [2]int{800, 800})
 }
 
-func TestB7_NoClaimStarves(t *testing.T) {
+func TestNoClaimStarves(t *testing.T) { // B7
 	for _, notifications := range []bool{true, false} {
 		t.Run(fmt.Sprint("notifications ", notifications), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestB7_NoClaimStarves(t *testing.T) {
 	}
 }
 
-func TestB8_OneReleaseAdmitsExactlyOneAtOnce(t *testing.T) {
+func TestOneReleaseAdmitsExactlyOneAtOnce(t *testing.T) { // B8
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		o := other(t, mem, "a", time.Hour)
@@ -234,21 +234,21 @@ func TestB8_OneReleaseAdmitsExactlyOneAtOnce(t *testing.T) {
 	})
 }
 
-func TestB53_IDsAreRandomAndOfOneLength(t *testing.T) {
+func TestIDsAreRandomAndOfOneLength(t *testing.T) { // B53
 	locks := locker(t, memstore.New(), nil)
 	seen := map[string]bool{}
 	for range 1000 {
 		l := lock(t, locks, "a")
 		same(t, "length", len(l.ID()), 32)
 		if seen[l.ID()] {
-			t.Fatal("an id was used again")
+			t.Fatal("two leases have one id")
 		}
 		seen[l.ID()] = true
 		release(t, l)
 	}
 }
 
-func TestB61_ALossIsReportedAtOnceWhileARenewalHangs(t *testing.T) {
+func TestALossIsReportedAtOnceWhileARenewalHangs(t *testing.T) { // B61
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		hang := make(chan struct{})
@@ -262,21 +262,21 @@ func TestB61_ALossIsReportedAtOnceWhileARenewalHangs(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		start := time.Now()
 		if over(l.Lost()) || !l.Valid() || l.Context(t.Context()).Err() != nil {
-			t.Fatal("lost while a renewal hangs")
+			t.Fatal("the lease ended while a renewal hangs, before its deadline")
 		}
 		same(t, "waited", time.Since(start), 0)
 		close(hang)
 	})
 }
 
-func TestB67_TokensGrow(t *testing.T) {
+func TestTokensGrow(t *testing.T) { // B67
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		var last int64
 		for i := range 300 {
 			l := lock(t, locker(t, linkTo(t, mem), nil), "a")
 			if l.Token() <= last {
-				t.Fatalf("token %d after %d", l.Token(), last)
+				t.Fatalf("got token %d after %d, want a larger one", l.Token(), last)
 			}
 			last = l.Token()
 			switch i % 3 {
@@ -293,13 +293,13 @@ func TestB67_TokensGrow(t *testing.T) {
 }
 
 // B110: in every form, although the name is free.
-func TestB110_AContextThatHasEndedIsRefused(t *testing.T) {
+func TestAContextThatHasEndedIsRefused(t *testing.T) { // B110
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		never := func(context.Context) error { t.Error("run"); return nil }
+		never := func(context.Context) error { t.Error("fn was called, although the context had ended"); return nil }
 		rw, m, sem := locks.RWMutex("a"), locks.Mutex("a"), locks.Semaphore("s", 3)
 		errs := map[string]error{}
 		_, errs["Lock"] = m.Lock(ctx)
@@ -328,7 +328,7 @@ func TestB110_AContextThatHasEndedIsRefused(t *testing.T) {
 }
 
 // B119: other code may still use its context.
-func TestB119_ADroppedLeaseIsRenewedUntilClose(t *testing.T) {
+func TestADroppedLeaseIsRenewedUntilClose(t *testing.T) { // B119
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -337,7 +337,7 @@ func TestB119_ADroppedLeaseIsRenewedUntilClose(t *testing.T) {
 			runtime.GC()
 			time.Sleep(time.Minute)
 		}
-		same(t, "the context has ended", ctx.Err(), nil)
+		same(t, "error of the context", ctx.Err(), nil)
 		same(t, "entries", len(stored(s.mem, "a").Entries), 1)
 		if err := locks.Close(); err != nil {
 			t.Fatal(err)

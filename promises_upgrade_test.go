@@ -57,7 +57,7 @@ func (s *link) has(t testing.TB, weight int64) {
 	t.Helper()
 	w, want := weighs(s.mem, "a")
 	if w != weight || want != weight {
-		t.Fatalf("the store has weight %d and want %d, not %d", w, want, weight)
+		t.Fatalf("the store has weight %d and wanted weight %d, want %d for both", w, want, weight)
 	}
 }
 
@@ -132,17 +132,17 @@ func TestUpgrade_B23_ATryIsRefusedByAReaderAndChangesNothing(t *testing.T) {
 		is(t, err, ErrHeld)
 		same(t, "the blocking holder", heldBy(t, err).ID, reader.ID())
 		if !strings.Contains(err.Error(), "upgrade") {
-			t.Errorf("%v does not say what was tried", err)
+			t.Errorf("%v does not name the upgrade", err)
 		}
 		if !u.Valid() || u.Token() != token || u.Deadline() != deadline {
-			t.Fatal("the lease is not what it was")
+			t.Fatal("the refused upgrade changed the lease")
 		}
 		another := take(t, t.Context(), rw.Read().TryLock) // nothing is pending
 		release(t, another)
 		release(t, reader)
 		upgradeNow(t, u)
 		if u.Token() <= reader.Token() {
-			t.Fatalf("upgraded, token %d; the reader before had %d", u.Token(), reader.Token())
+			t.Fatalf("upgraded with token %d, want one larger than the earlier reader's, %d", u.Token(), reader.Token())
 		}
 		release(t, u.Lease)
 		release(t, take(t, t.Context(), rw.Write().TryLock))
@@ -166,11 +166,11 @@ func TestUpgrade_B24_WaitsForTheReadersAndOneReleaseFreesAll(t *testing.T) {
 		release(t, two)
 		up.got()
 		if d := up.at.Sub(left); d > time.Second {
-			t.Fatalf("upgraded %v after the last reader left", d)
+			t.Fatalf("upgraded %v after the last reader left, want at most 1s", d)
 		}
 		same(t, "id", u.ID(), id)
 		if u.Token() <= two.Token() || !u.Valid() {
-			t.Fatalf("token %d, a reader before had %d; valid %v", u.Token(), two.Token(), u.Valid())
+			t.Fatalf("upgrade token %d, an earlier reader had %d; valid: %v", u.Token(), two.Token(), u.Valid())
 		}
 		reader := waits(t, rw.Read().Lock)
 		time.Sleep(time.Minute)
@@ -226,7 +226,7 @@ func TestUpgrade_B26_LostStaysSilentDuringItAndReportsLater(t *testing.T) {
 		same(t, "deadline", u.Deadline(), deadline) // an upgrade does not move it
 		time.Sleep(time.Hour)
 		if over(lost) || ctx.Err() != nil {
-			t.Fatal("the upgrade ended the lease")
+			t.Fatal("the upgrade ended the lease that was lost during it")
 		}
 		s.mem.Break("a")
 		<-lost
@@ -256,7 +256,7 @@ func TestDowngrade_GrantsReadersAndNoWriterBetween(t *testing.T) {
 		release(t, r)
 		up.got()
 		if u.Token() <= token {
-			t.Fatalf("token %d after the second upgrade, %d after the first", u.Token(), token)
+			t.Fatalf("got token %d after the second upgrade, want one larger than %d, the first's", u.Token(), token)
 		}
 		writer.waiting()
 		release(t, u.Lease)

@@ -20,8 +20,8 @@ type Ref struct {
 	Name  string // what is held
 	ID    string // as `holdfast ls` shows it meanwhile
 	Token int64  // the fencing token of the lease, which stays
-	// Expires is when it is too late to adopt it, by the clock of the machine
-	// that detached it. The store decides, by its own.
+	// Expires is until when it can be adopted, by the clock of the machine that
+	// detached it. The store decides, by its own clock.
 	Expires time.Time
 
 	grant         int64 // the token of the grant: the identity of the hold
@@ -31,7 +31,7 @@ type Ref struct {
 // refForm is what the text of a Ref begins with.
 const refForm = "1"
 
-// String is the text that UnmarshalText reads.
+// String returns the text that UnmarshalText reads.
 func (r Ref) String() string {
 	return strings.Join([]string{
 		refForm, r.ID, strconv.FormatInt(r.grant, 10), strconv.FormatInt(r.Token, 10),
@@ -98,7 +98,7 @@ func (l *Lease) Detach() (Ref, error) {
 	}, err
 }
 
-// Adopt goes on with a hold that another process, or this one, has detached. The token
+// Adopt takes over a hold that another process, or this one, has detached. The token
 // stays; the TTL, the owner and how it is renewed are this Locker's, and its MaxHold
 // counts from now. ctx bounds the waiting for the store's answer: if it ends before,
 // the adopted hold is released.
@@ -115,7 +115,7 @@ func (l *Locker) Adopt(ctx context.Context, ref Ref) (*Lease, error) {
 }
 
 // Release gives back a hold that another process, or this one, has detached, for a
-// process that has nothing more to do under it. The name is free then; a minimum hold
+// process that has no more work to do under it. Then the name is free; a minimum hold
 // counts as for [Lease.Release]. ctx bounds the adoption, which comes first. The errors
 // are those of [Locker.Adopt] and of [Lease.Release].
 func (l *Locker) Release(ctx context.Context, ref Ref) error {

@@ -16,7 +16,7 @@ import (
 
 // Ten thousand leases are renewed in one call for each batch, and no goroutine
 // runs in between.
-func TestRule4_LeasesAreRenewedInBatches(t *testing.T) {
+func TestLeasesAreRenewedInBatches(t *testing.T) { // rule 4
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10_000
 		s := newLink(t)
@@ -27,7 +27,7 @@ func TestRule4_LeasesAreRenewedInBatches(t *testing.T) {
 		}
 		synctest.Wait()
 		if more := runtime.NumGoroutine() - before; more > 2 {
-			t.Fatalf("%d more goroutines for %d held leases", more, n)
+			t.Fatalf("%d more goroutines for %d leases, want at most 2", more, n)
 		}
 		for round := 1; round <= 6; round++ {
 			time.Sleep(10 * time.Second)
@@ -45,7 +45,7 @@ func TestRule4_LeasesAreRenewedInBatches(t *testing.T) {
 
 // Leases granted at different times are renewed together if that is only a
 // little early for some.
-func TestRule4_AHoldThatIsNearlyDueJoinsTheBatch(t *testing.T) {
+func TestAHoldThatIsNearlyDueJoinsTheBatch(t *testing.T) { // rule 4
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -61,7 +61,7 @@ func TestRule4_AHoldThatIsNearlyDueJoinsTheBatch(t *testing.T) {
 
 // Leases that were renewed in one call stay in one call, also if some calls wait for others: a store can
 // renew such a group by one write.
-func TestRule4_HoldsRenewedTogetherStayTogether(t *testing.T) {
+func TestHoldsRenewedTogetherStayTogether(t *testing.T) { // rule 4
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5500 // in six calls, more than are under way at a time
 		s := newLink(t)
@@ -91,12 +91,12 @@ func TestRule4_HoldsRenewedTogetherStayTogether(t *testing.T) {
 			rounds[strings.Join(sets, "\n")] = true
 		}
 		if len(rounds) != 1 {
-			t.Errorf("in twenty rounds the leases were renewed in %d different sets of calls", len(rounds))
+			t.Errorf("in twenty rounds the leases were renewed in %d different sets of calls, want 1", len(rounds))
 		}
 	})
 }
 
-func TestRule4_GoroutinesStayFewWhileTheStoreHangs(t *testing.T) {
+func TestGoroutinesStayFewWhileTheStoreHangs(t *testing.T) { // rule 4
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10_000
 		s := newLink(t)
@@ -115,10 +115,10 @@ func TestRule4_GoroutinesStayFewWhileTheStoreHangs(t *testing.T) {
 		for time.Since(start) < 29*time.Second {
 			time.Sleep(time.Second)
 			if more := runtime.NumGoroutine() - before; more > 100 {
-				t.Fatalf("%d goroutines for %d leases", more, n)
+				t.Fatalf("%d goroutines for %d leases, want at most 100", more, n)
 			}
 			if n := s.underway("renew"); n > 40 { // they are not all sent at once, and none is sent again
-				t.Fatalf("%d calls are under way", n)
+				t.Fatalf("%d calls are running, want at most 40", n)
 			}
 		}
 		time.Sleep(time.Until(start.Add(30 * time.Second)))
@@ -131,7 +131,7 @@ func TestRule4_GoroutinesStayFewWhileTheStoreHangs(t *testing.T) {
 	})
 }
 
-func TestRule4_OneNamesFailureDoesNotTouchAnothers(t *testing.T) {
+func TestOneNamesFailureDoesNotTouchAnothers(t *testing.T) { // rule 4
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
@@ -147,11 +147,11 @@ func TestRule4_OneNamesFailureDoesNotTouchAnothers(t *testing.T) {
 		})
 		s.mem.Break("gone")
 		<-gone.Lost()
-		same(t, "one is lost at once", time.Since(start), 10*time.Second)
+		same(t, "the first is lost at once", time.Since(start), 10*time.Second)
 		<-silent.Lost()
-		same(t, "one at its deadline", time.Now(), ends(start, 30*time.Second))
+		same(t, "the second is lost at its deadline", time.Now(), ends(start, 30*time.Second))
 		if !good.Valid() {
-			t.Fatal("the third is lost as well")
+			t.Fatal("the third lease was lost too")
 		}
 		renewed := 0
 		for _, c := range s.made("renew") {
@@ -162,7 +162,7 @@ func TestRule4_OneNamesFailureDoesNotTouchAnothers(t *testing.T) {
 			}
 		}
 		if renewed < 2 || renewed > 3 {
-			t.Fatalf("the third was renewed %d times in 30 seconds", renewed)
+			t.Fatalf("the third was renewed %d times in 30 seconds, want 2 or 3", renewed)
 		}
 		release(t, good)
 	})
@@ -170,7 +170,7 @@ func TestRule4_OneNamesFailureDoesNotTouchAnothers(t *testing.T) {
 
 // A renewal that had to wait for its turn is not sent for a lease that has ended
 // meanwhile: it would keep the name from the next waiter.
-func TestRule4_AHoldThatEndsBeforeItsBatchIsNotRenewed(t *testing.T) {
+func TestAHoldThatEndsBeforeItsBatchIsNotRenewed(t *testing.T) { // rule 4
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, &Options{TTL: 8 * time.Second})
@@ -192,13 +192,13 @@ func TestRule4_AHoldThatEndsBeforeItsBatchIsNotRenewed(t *testing.T) {
 		time.Sleep(170 * time.Millisecond)
 		last = lock(t, locks.With(&Options{RenewEvery: 900 * time.Millisecond, MaxHold: 915 * time.Millisecond}), "last")
 		<-last.Lost()
-		same(t, "batches under way", len(s.made("renew")), engine.Batches)
+		same(t, "running batches", len(s.made("renew")), engine.Batches)
 		time.Sleep(2 * engine.Grace)
 		close(hang)
 		synctest.Wait()
 		for _, c := range s.made("renew") {
 			if c.name == last.Name() {
-				t.Fatal("renewed although it was lost")
+				t.Fatal("a lease that was lost was renewed")
 			}
 		}
 	})

@@ -23,7 +23,7 @@ func TestRenewByHand_TheStoreIsInformed(t *testing.T) {
 				}
 				renewals := s.made("renew")
 				if len(renewals) == 0 {
-					t.Fatal("nothing was renewed, so nothing was tested")
+					t.Fatal("nothing was renewed, so the test proves nothing")
 				}
 				for _, c := range renewals {
 					for _, h := range c.holds {

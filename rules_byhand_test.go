@@ -51,7 +51,7 @@ func TestRenewByHand_LastsFromItsSendingOn(t *testing.T) {
 			renew(t, l, ttl)
 			same(t, "answered", time.Since(before), 500*time.Millisecond)
 			same(t, "deadline", l.Deadline(), ends(before, ttl))
-			same(t, "in the store", stored(s.mem, "a").Entries[0].Expires, ttl-200*time.Millisecond)
+			same(t, "expiry in the store", stored(s.mem, "a").Entries[0].Expires, ttl-200*time.Millisecond)
 		}
 		last := time.Now()
 		<-l.Lost()
@@ -74,7 +74,7 @@ func TestRenewByHand_AShorterOneCutsTheDeadlineAtOnce(t *testing.T) {
 		call.Go(func() { err = l.Renew(t.Context(), time.Second) })
 		synctest.Wait()
 		same(t, "deadline", l.Deadline(), ends(start, time.Second))
-		same(t, "in the store", stored(s.mem, "a").Entries[0].Expires, 6*time.Second)
+		same(t, "expiry in the store", stored(s.mem, "a").Entries[0].Expires, 6*time.Second)
 		<-l.Lost()
 		same(t, "lost", time.Now(), ends(start, time.Second))
 		call.Wait()
@@ -83,7 +83,7 @@ func TestRenewByHand_AShorterOneCutsTheDeadlineAtOnce(t *testing.T) {
 		close(hang) // the answer comes too late
 		synctest.Wait()
 		if l.Valid() {
-			t.Fatal("an answer after the deadline revived it")
+			t.Fatal("an answer after the deadline made the lease valid again")
 		}
 	})
 }
@@ -166,11 +166,11 @@ func TestRenewByHand_AForeignHoldIsLostAtOnce(t *testing.T) {
 		is(t, err, ErrLost)
 		var broken *store.LostError
 		if !errors.As(err, &broken) || broken.Reason != "fire" {
-			t.Fatalf("%v does not say why", err)
+			t.Fatalf("%v does not give the reason of the break", err)
 		}
 		same(t, "returned after", time.Since(start), 0)
 		if l.Valid() || !over(l.Lost()) {
-			t.Fatal("valid")
+			t.Fatal("the lease is valid, or its loss is not reported")
 		}
 		same(t, "renewals", len(s.made("renew")), 1)
 	})
@@ -188,7 +188,7 @@ func TestRenewByHand_AnIndeterminateOneIsTriedAgain(t *testing.T) {
 		tries := s.made("renew")
 		last := tries[len(tries)-1]
 		if len(tries) < 4 || last.sent.Before(up) {
-			t.Fatalf("%d tries, the last at %v", len(tries), last.sent.Sub(up))
+			t.Fatalf("%d tries, the last %v after the store came back; want at least 4, the last after it", len(tries), last.sent.Sub(up))
 		}
 		same(t, "deadline", l.Deadline(), ends(last.sent, 6*time.Second))
 		time.Sleep(5 * time.Second)
@@ -254,7 +254,7 @@ func TestRenewByHand_ANotificationGrantsNothing(t *testing.T) {
 		l := w.got()
 		same(t, "asks after the notification", len(s.made("ask"))-calls, 1)
 		same(t, "deadline", l.Deadline(), ends(now, 30*time.Second))
-		same(t, "in the store", stored(s.mem, "a").Entries[0].Expires, 30*time.Second)
+		same(t, "expiry in the store", stored(s.mem, "a").Entries[0].Expires, 30*time.Second)
 		time.Sleep(29 * time.Second)
 		same(t, "renewals", len(s.made("renew")), 0)
 		release(t, l)
@@ -297,7 +297,7 @@ func TestRenewByHand_OfALeaseThatRenewsItself(t *testing.T) {
 		same(t, "deadline", l.Deadline(), ends(cut.Add(2*time.Second), 30*time.Second))
 		time.Sleep(time.Hour)
 		if !l.Valid() {
-			t.Fatal("lost")
+			t.Fatal("the lease was lost")
 		}
 		release(t, l)
 	})
@@ -396,7 +396,7 @@ func TestRenewByHand_AfterAWaitInASessionTheTTLIsWhole(t *testing.T) {
 			if left := time.Until(l.Deadline()); left < 25*time.Second {
 				t.Errorf("polls %v: the lease lasts for %v, want about 30 s", polls, left)
 			}
-			same(t, "in the store", stored(s.mem, "a").Entries[0].Expires, 30*time.Second)
+			same(t, "expiry in the store", stored(s.mem, "a").Entries[0].Expires, 30*time.Second)
 			release(t, l)
 		})
 	}

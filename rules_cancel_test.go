@@ -34,9 +34,9 @@ func TestClaimOperationsNeverOverlap_ACanceledAskIsWithdrawn(t *testing.T) {
 				w.cancel()
 				w.failed(context.Canceled)
 				isNot(t, w.err, ErrHeld)
-				same(t, "the caller left after", w.at.Sub(start), 500*time.Millisecond)
+				same(t, "the caller returned after", w.at.Sub(start), 500*time.Millisecond)
 				time.Sleep(2 * time.Second)
-				same(t, "entries while the answer is on its way", len(stored(s.mem, "a").Entries), 1)
+				same(t, "entries before the answer arrives", len(stored(s.mem, "a").Entries), 1)
 				time.Sleep(time.Second)
 				same(t, "withdrawn", fmt.Sprint(sent(s.made("withdraw"), start)), "[3s]")
 				empty(t, s.mem)
@@ -58,7 +58,7 @@ func TestClaimOperationsNeverOverlap_ACanceledWaitLeavesNothing(t *testing.T) {
 		cancelled := time.Now()
 		w.cancel()
 		w.failed(context.Canceled, ErrHeld)
-		same(t, "the caller left after", w.at.Sub(cancelled), 0)
+		same(t, "the caller returned after", w.at.Sub(cancelled), 0)
 		synctest.Wait()
 		same(t, "entries", len(stored(s.mem, "a").Entries), 1)
 		o.release()
@@ -82,7 +82,7 @@ func TestClaimOperationsNeverOverlap_ACanceledPoll(t *testing.T) {
 		other(t, s.mem, "a", time.Hour)
 		w := waits(t, locker(t, withPolls{s}, nil).Mutex("a").Lock)
 		time.Sleep(100 * time.Millisecond)
-		same(t, "looks under way", s.underway("poll"), 1)
+		same(t, "running polls", s.underway("poll"), 1)
 		w.cancel()
 		w.failed(context.Canceled, ErrHeld)
 		time.Sleep(time.Second)
@@ -102,7 +102,7 @@ func TestClaimOperationsNeverOverlap_AFailedWithdrawalExpires(t *testing.T) {
 		w.failed(context.Canceled)
 		time.Sleep(9 * time.Second)
 		if n := len(s.made("withdraw")); n < 5 || n > 50 {
-			t.Fatalf("%d withdrawals", n)
+			t.Fatalf("%d withdrawals, want 5 to 50", n)
 		}
 		same(t, "entries", len(stored(s.mem, "a").Entries), 2)
 		time.Sleep(2 * time.Second)
@@ -168,9 +168,9 @@ func TestClaimOperationsNeverOverlap_InAStorm(t *testing.T) {
 				link.on(nil)
 				time.Sleep(3 * time.Second) // at most: then all that a fault left behind has expired
 				empty(t, link.mem)
-				t.Logf("%d granted, %d not, %d calls", granted.Load(), refused.Load(), len(link.made()))
+				t.Logf("%d granted, %d refused, %d calls", granted.Load(), refused.Load(), len(link.made()))
 				if granted.Load() < 50 || refused.Load() < 20 {
-					t.Fatal("too few of one kind to prove anything")
+					t.Fatal("too few grants or refusals to prove anything")
 				}
 			})
 		})

@@ -17,26 +17,26 @@ func ends(from time.Time, ttl time.Duration) time.Time {
 	return from.Add(ttl*99/100 - 2*time.Millisecond)
 }
 
-func TestRule1_ClockBeforeTheCall(t *testing.T) {
+func TestClockBeforeTheCall(t *testing.T) { // rule 1
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(*call) fate { return fate{there: time.Second, back: 2 * time.Second} })
 		start := time.Now()
 		l := lock(t, locker(t, s, nil), "a")
-		same(t, "the ask took", time.Since(start), 3*time.Second)
+		same(t, "time of the ask", time.Since(start), 3*time.Second)
 		same(t, "deadline", l.Deadline(), ends(start, 30*time.Second))
 		if e := stored(s.mem, "a").Entries[0]; time.Until(l.Deadline()) >= e.Expires {
-			t.Fatalf("ours until %v, the store's until %v", time.Until(l.Deadline()), e.Expires)
+			t.Fatalf("the lease ends in %v, but the store's entry in %v; want the lease to end first", time.Until(l.Deadline()), e.Expires)
 		}
 		time.Sleep(time.Until(l.Deadline()) - 1)
 		if !l.Valid() {
-			t.Fatal("not valid just before the deadline")
+			t.Fatal("the lease is not valid just before its deadline")
 		}
 		release(t, l)
 	})
 }
 
-func TestRule1_ARenewalCountsFromItsSending(t *testing.T) {
+func TestARenewalCountsFromItsSending(t *testing.T) { // rule 1
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -48,13 +48,13 @@ func TestRule1_ARenewalCountsFromItsSending(t *testing.T) {
 		start := time.Now()
 		l := lock(t, locker(t, s, nil), "a")
 		time.Sleep(11 * time.Second)
-		same(t, "deadline, renewal under way", l.Deadline(), ends(start, 30*time.Second))
+		same(t, "deadline while a renewal is running", l.Deadline(), ends(start, 30*time.Second))
 		time.Sleep(2 * time.Second)
 		same(t, "deadline", l.Deadline(), ends(start.Add(10*time.Second), 30*time.Second))
 	})
 }
 
-func TestRule1_TheAnsweredOneOfRepeatedAsksCounts(t *testing.T) {
+func TestTheAnsweredOneOfRepeatedAsksCounts(t *testing.T) { // rule 1
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -73,7 +73,7 @@ func TestRule1_TheAnsweredOneOfRepeatedAsksCounts(t *testing.T) {
 
 // On stores with sessions a hold counts from the session's last answered renewal, and
 // its TTL is the session's.
-func TestRule1_TheAnswerCarriesTheInstantAndTheTTL(t *testing.T) {
+func TestTheAnswerCarriesTheInstantAndTheTTL(t *testing.T) { // rule 1
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -91,7 +91,7 @@ func TestRule1_TheAnswerCarriesTheInstantAndTheTTL(t *testing.T) {
 	})
 }
 
-func TestRule1_AGrantAnsweredAfterItsDeadlineIsAskedForAgain(t *testing.T) {
+func TestAGrantAnsweredAfterItsDeadlineIsAskedForAgain(t *testing.T) { // rule 1
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -102,7 +102,7 @@ func TestRule1_AGrantAnsweredAfterItsDeadlineIsAskedForAgain(t *testing.T) {
 		})
 		l := lock(t, locker(t, s, &Options{TTL: time.Second}), "a")
 		if !l.Valid() {
-			t.Fatal("returned a lease that has expired")
+			t.Fatal("got a lease that has expired")
 		}
 		asks := s.made("try")
 		same(t, "asks", len(asks), 2)
@@ -113,7 +113,7 @@ func TestRule1_AGrantAnsweredAfterItsDeadlineIsAskedForAgain(t *testing.T) {
 }
 
 // B133.
-func TestRule1_AStoreSlowerThanTheTTLIsUnavailable(t *testing.T) {
+func TestAStoreSlowerThanTheTTLIsUnavailable(t *testing.T) { // rule 1
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -130,7 +130,7 @@ func TestRule1_AStoreSlowerThanTheTTLIsUnavailable(t *testing.T) {
 }
 
 // This test does not replace the clock: the engine must work in a user's bubble, too.
-func TestRule1_TheBootClockStandsStillInABubble(t *testing.T) {
+func TestTheBootClockStandsStillInABubble(t *testing.T) { // rule 1
 	faked := clock.Slept
 	clock.Slept = realSlept
 	defer func() { clock.Slept = faked }()
@@ -141,12 +141,12 @@ func TestRule1_TheBootClockStandsStillInABubble(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if off := clock.Now().Sub(before) - time.Hour; off.Abs() > engine.Margin/2 {
-			t.Fatalf("an hour is off by %v", off)
+			t.Fatalf("an hour in a bubble is off by %v", off)
 		}
 	})
 }
 
-func TestRule1_TheTimeSuspendedCounts(t *testing.T) {
+func TestTheTimeSuspendedCounts(t *testing.T) { // rule 1
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, s, nil), "a")
@@ -154,18 +154,18 @@ func TestRule1_TheTimeSuspendedCounts(t *testing.T) {
 		suspend(25 * time.Second)
 		same(t, "deadline", l.Deadline(), before.Add(-25*time.Second))
 		if !l.Valid() {
-			t.Fatal("not valid 4 seconds before the deadline")
+			t.Fatal("the lease is not valid 4 seconds before its deadline")
 		}
 		suspend(5 * time.Second)
 		if l.Valid() {
-			t.Fatal("valid although the machine was suspended past the deadline")
+			t.Fatal("the lease is valid, although the machine was suspended past its deadline")
 		}
 		is(t, l.Release(), ErrLost)
 		same(t, "calls", s.ops(), "try")
 	})
 }
 
-func TestRule2_ATimerEndsTheLeaseWhileARenewalHangs(t *testing.T) {
+func TestATimerEndsTheLeaseWhileARenewalHangs(t *testing.T) { // rule 2
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		hang := make(chan struct{})
@@ -181,15 +181,15 @@ func TestRule2_ATimerEndsTheLeaseWhileARenewalHangs(t *testing.T) {
 		ctx := l.Context(t.Context())
 		time.Sleep(time.Until(ends(start, 30*time.Second)) - 1)
 		if over(lost) || ctx.Err() != nil || !l.Valid() {
-			t.Fatal("lost before the deadline")
+			t.Fatal("the lease was lost before its deadline")
 		}
 		<-lost
-		same(t, "the loss is reported at", time.Now(), ends(start, 30*time.Second))
+		same(t, "time when the loss is reported", time.Now(), ends(start, 30*time.Second))
 		<-ctx.Done()
 		is(t, context.Cause(ctx), ErrLost)
-		same(t, "context ended", time.Now(), ends(start, 30*time.Second))
+		same(t, "time when the context ends", time.Now(), ends(start, 30*time.Second))
 		if l.Valid() {
-			t.Fatal("valid after the deadline")
+			t.Fatal("the lease is valid after its deadline")
 		}
 		is(t, l.Release(), ErrLost)
 		same(t, "calls", s.ops(), "try renew")
@@ -197,7 +197,7 @@ func TestRule2_ATimerEndsTheLeaseWhileARenewalHangs(t *testing.T) {
 	})
 }
 
-func TestRule2_AnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) {
+func TestAnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) { // rule 2
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		hang := make(chan struct{})
@@ -212,7 +212,7 @@ func TestRule2_AnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) {
 		close(hang)
 		synctest.Wait()
 		if l.Valid() || !over(l.Lost()) {
-			t.Fatal("an answer after the deadline revived the lease")
+			t.Fatal("an answer after the deadline made the lease valid again")
 		}
 		time.Sleep(time.Minute)
 		same(t, "calls", s.ops(), "try renew")
@@ -221,7 +221,7 @@ func TestRule2_AnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) {
 
 // The machine slept while a renewal was under way, and the answer is read
 // before any timer fires: the clock is checked first.
-func TestRule2_TheClockIsReadBeforeTheAnswer(t *testing.T) {
+func TestTheClockIsReadBeforeTheAnswer(t *testing.T) { // rule 2
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		hang := make(chan struct{})
@@ -238,30 +238,30 @@ func TestRule2_TheClockIsReadBeforeTheAnswer(t *testing.T) {
 		close(hang)
 		synctest.Wait()
 		if l.Valid() || !over(l.Lost()) {
-			t.Fatal("an answer after the deadline revived the lease")
+			t.Fatal("an answer after the deadline made the lease valid again")
 		}
 	})
 }
 
-func TestRule2_AfterASuspendTheLossIsReportedInASecond(t *testing.T) {
+func TestAfterASuspendTheLossIsReportedInASecond(t *testing.T) { // rule 2
 	synctest.Test(t, func(t *testing.T) {
 		l := lock(t, locker(t, newLink(t), nil), "a")
 		time.Sleep(5*time.Second + 300*time.Millisecond)
 		suspend(time.Hour)
 		woke := time.Now()
 		if l.Valid() {
-			t.Fatal("Valid waits for a timer")
+			t.Fatal("the lease is valid after the suspend: Valid waits for a timer")
 		}
 		<-l.Lost()
 		if late := time.Since(woke); late > time.Second {
-			t.Fatalf("reported %v after the machine woke", late)
+			t.Fatalf("the loss was reported %v after the resume, want at most 1s", late)
 		}
 	})
 }
 
 // A store whose clock is wrong by a year works as well: only durations cross the
 // contract.
-func TestRule9_TheStoresClockIsNeverComparedWithTheLocal(t *testing.T) {
+func TestTheStoresClockIsNeverComparedWithTheLocal(t *testing.T) { // rule 9
 	const year = 365 * 24 * time.Hour
 	for _, off := range []time.Duration{-year, year} {
 		synctest.Test(t, func(t *testing.T) {

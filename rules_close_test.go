@@ -64,13 +64,13 @@ func TestClose_TakesFiveSecondsHoweverManyLeases(t *testing.T) {
 			err := closed(t, l, 5*time.Second)
 			is(t, err, ErrUnavailable, errLink)
 			if want := fmt.Sprintf("%d of %d leases", n, n); !strings.Contains(fmt.Sprint(err), want) {
-				t.Errorf("Close: %v, want it to say %q", err, want)
+				t.Errorf("Close: got %v, want it to say %q", err, want)
 			}
 			if all[0].Valid() || all[n-1].Valid() {
-				t.Error("valid after Close")
+				t.Error("a lease is valid after Close")
 			}
 			if again := l.Close(); fmt.Sprint(again) != fmt.Sprint(err) {
-				t.Errorf("a second Close: %v, want what the first returned", again)
+				t.Errorf("a second Close: got %v, want what the first returned", again)
 			}
 		})
 	}
@@ -90,11 +90,11 @@ func TestClose_TakesFiveSecondsWhileTheDriverHangs(t *testing.T) {
 		})
 		is(t, closed(t, l, 5*time.Second), ErrUnavailable)
 		if s.closes > 0 {
-			t.Error("the store is closed while a call is under way")
+			t.Error("the store was closed during a call")
 		}
 		close(never)
 		synctest.Wait()
-		same(t, "times that the store was closed", s.closes, 1)
+		same(t, "closes of the store", s.closes, 1)
 	})
 }
 
@@ -121,7 +121,7 @@ func TestClose_SendsNoReleaseAfterTheDeadlineOfItsHold(t *testing.T) {
 		for _, c := range s.made("release", "release all") {
 			for _, h := range c.holds {
 				if end := deadlines[h.ID]; c.done.After(end) || !c.sent.Before(end) {
-					t.Fatalf("the release of %q, whose time ran out at %v, was sent at %v and under way until %v", h.Name, end, c.sent, c.done)
+					t.Fatalf("the release of %q, which expires at %v, was sent at %v and took until %v", h.Name, end, c.sent, c.done)
 				}
 			}
 			first, end := c.sent.Add(time.Hour), c.sent
@@ -133,12 +133,12 @@ func TestClose_SendsNoReleaseAfterTheDeadlineOfItsHold(t *testing.T) {
 				}
 			}
 			if first.Sub(c.sent) < time.Second && end.Sub(c.sent) > 4*time.Second {
-				t.Fatal("a hold that ends soon shortens the call of one that does not")
+				t.Fatal("a hold that expires soon shortens the call of another that does not")
 			}
 			last = max(last, c.sent.Sub(s.made()[0].sent))
 		}
 		if last < 3*time.Second {
-			t.Errorf("the last release was sent after %v, and there was more time", last)
+			t.Errorf("the last release was sent after %v, want at least 3s", last)
 		}
 	})
 }
@@ -165,7 +165,7 @@ func TestClose_SaysHowManyWereNotReleased(t *testing.T) {
 		err := closed(t, l, 5*time.Second)
 		is(t, err, ErrUnavailable, errClose)
 		if !strings.Contains(fmt.Sprint(err), ": 50 of 2500 leases") {
-			t.Errorf("Close: %v", err)
+			t.Errorf("Close: got %v, want it to say that 50 of 2500 leases were not released", err)
 		}
 		isNot(t, err, ErrLost)
 		is(t, l.Close(), errClose)
@@ -198,7 +198,7 @@ func TestClose_CountsLeasesThatAllJustAcquired(t *testing.T) {
 				is(t, err, ErrUnavailable, errLink)
 			}
 			if got := fmt.Sprint(err); !strings.Contains(got, want) || failing != (err != nil) {
-				t.Errorf("Close: %v, want it to say %q", err, want)
+				t.Errorf("Close: got %v, want it to say %q", err, want)
 			}
 		})
 	}
@@ -216,7 +216,7 @@ func TestClose_AStoreThatDoesNotCloseIsUnavailable(t *testing.T) {
 			}
 			isNot(t, err, context.DeadlineExceeded)
 			if !strings.Contains(err.Error(), "close a link") {
-				t.Errorf("it does not name the operation: %v", err)
+				t.Errorf("the error does not name the operation: %v", err)
 			}
 		})
 	}
@@ -244,13 +244,13 @@ func TestClose_NamesThatHangKeepNoOthers(t *testing.T) {
 		err := closed(t, l, 5*time.Second)
 		is(t, err, ErrUnavailable)
 		if !strings.Contains(fmt.Sprint(err), "90 of 9000 leases") {
-			t.Errorf("Close: %v", err)
+			t.Errorf("Close: got %v, want it to say that 90 of 9000 leases were not released", err)
 		}
 		n := 0
 		for range s.mem.List(context.Background(), "") {
 			n++
 		}
-		same(t, "names left", n, 90)
+		same(t, "names left in the store", n, 90)
 	})
 }
 
@@ -349,7 +349,7 @@ func (s *watched) Unwatch(p store.Process) {
 	s.Store.Unwatch(p)
 }
 
-func TestRule8_CloseEndsTheSubscription(t *testing.T) {
+func TestCloseEndsTheSubscription(t *testing.T) { // rule 8
 	synctest.Test(t, func(t *testing.T) {
 		s := &watched{Store: memstore.New(), by: map[store.Process]bool{}}
 		closed, open := locker(t, s, nil), locker(t, s, nil)

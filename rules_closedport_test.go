@@ -29,10 +29,10 @@ func TestOutage_AClosedPortIsReportedWithinASecond(t *testing.T) {
 		waited := all[4].at.Sub(start)
 		t.Logf("TryLock failed after %v, five Locks after %v, %d asks", tried, waited, len(s.made("try", "ask")))
 		if tried > time.Second || waited > time.Second {
-			t.Errorf("failed after %v and %v", tried, waited)
+			t.Errorf("failed after %v and %v, want at most 1s for both", tried, waited)
 		}
 		if n := len(s.made("try")); n < 6 {
-			t.Errorf("%d tries: not enough to survive a restart of the server", n)
+			t.Errorf("%d tries, too few to survive a restart of the server, want at least 6", n)
 		}
 	})
 }
@@ -66,7 +66,7 @@ func TestOutage_AClosedPortIsReportedToTheLocalQueue(t *testing.T) {
 			w.failed(ErrUnavailable, syscall.ECONNREFUSED)
 			isNot(t, w.err, ErrHeld)
 			if d := w.at.Sub(start); d > third+third/10+time.Second {
-				t.Errorf("failed after %v", d)
+				t.Errorf("failed after %v, too late", d)
 			}
 		}
 		for range 3 { // the position is still being asked for
@@ -74,7 +74,7 @@ func TestOutage_AClosedPortIsReportedToTheLocalQueue(t *testing.T) {
 			w := waits(t, locks.Mutex("a").Lock)
 			w.failed(ErrUnavailable, syscall.ECONNREFUSED)
 			if d := w.at.Sub(start); d > time.Second {
-				t.Errorf("a later claim failed after %v", d)
+				t.Errorf("a later claim failed after %v, want at most 1s", d)
 			}
 		}
 		first.waiting()
@@ -106,7 +106,7 @@ func TestOutage_AClosedPortIsReportedToAdoptAndUpgrade(t *testing.T) {
 			start := time.Now()
 			is(t, call(), ErrUnavailable, syscall.ECONNREFUSED)
 			if d := time.Since(start); d > time.Second {
-				t.Errorf("%s: failed after %v", what, d)
+				t.Errorf("%s: failed after %v, want at most 1s", what, d)
 			}
 			if what != "Adopt" { // the weight is changed back before the next call
 				s.on(nil)

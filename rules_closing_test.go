@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestRule8_CloseGivesBackAllAndEndsAllWaits(t *testing.T) { // B66, B121
+func TestCloseGivesBackAllAndEndsAllWaits(t *testing.T) { // rule 8, B66, B121
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate { return fate{there: 10 * time.Millisecond, back: 10 * time.Millisecond} })
@@ -36,13 +36,13 @@ func TestRule8_CloseGivesBackAllAndEndsAllWaits(t *testing.T) { // B66, B121
 		}
 		for _, w := range waiters {
 			w.failed(ErrClosed)
-			same(t, "left after", w.at.Sub(closed), 0)
+			same(t, "returned after", w.at.Sub(closed), 0)
 			isNot(t, w.err, ErrHeld)
 		}
 		for i, l := range leases {
 			is(t, context.Cause(ends[i]), ErrReleased, ErrClosed)
 			if l.Valid() || over(l.Lost()) {
-				t.Fatal("a lease is valid, or reported as lost, after Close")
+				t.Fatal("after Close a lease is valid or reported as lost")
 			}
 			is(t, l.Release(), ErrReleased)
 		}
@@ -60,7 +60,7 @@ func TestRule8_CloseGivesBackAllAndEndsAllWaits(t *testing.T) { // B66, B121
 	})
 }
 
-func TestRule8_CloseEndsAllLeasesAtOnceWhileTheStoreHangs(t *testing.T) {
+func TestCloseEndsAllLeasesAtOnceWhileTheStoreHangs(t *testing.T) { // rule 8
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := opened(t, s, &Options{TTL: 6 * time.Second})
@@ -78,14 +78,14 @@ func TestRule8_CloseEndsAllLeasesAtOnceWhileTheStoreHangs(t *testing.T) {
 		}
 		is(t, <-done, ErrUnavailable)
 		if d := time.Since(start); d > engine.CloseTime {
-			t.Fatalf("Close took %v", d)
+			t.Fatalf("Close took %v, too long", d)
 		}
 	})
 }
 
 // Close waits for calls under way, and a grant that comes meanwhile is
 // released.
-func TestRule8_CloseWaitsForWhatIsUnderWay(t *testing.T) {
+func TestCloseWaitsForWhatIsUnderWay(t *testing.T) { // rule 8
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate { return fate{there: 500 * time.Millisecond, back: time.Second} })
@@ -97,16 +97,16 @@ func TestRule8_CloseWaitsForWhatIsUnderWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.failed(ErrClosed)
-		same(t, "the waiter left after", w.at.Sub(start), 500*time.Millisecond)
-		same(t, "Close took until", time.Since(start), 3*time.Second)
+		same(t, "the waiter returned after", w.at.Sub(start), 500*time.Millisecond)
+		same(t, "time in Close", time.Since(start), 3*time.Second)
 		same(t, "calls", s.ops(), "ask withdraw")
-		same(t, "calls under way", s.underway("withdraw"), 0)
+		same(t, "running calls", s.underway("withdraw"), 0)
 		empty(t, s.mem)
 	})
 }
 
 // With a context that never ends, the ask needs no goroutine of its own.
-func TestRule8_CloseEndsAWaitWhoseContextNeverEnds(t *testing.T) {
+func TestCloseEndsAWaitWhoseContextNeverEnds(t *testing.T) { // rule 8
 	for what, f := range map[string]fate{
 		"refused":         {},
 		"indeterminate":   {fail: errLink},
@@ -141,7 +141,7 @@ func TestRule8_CloseEndsAWaitWhoseContextNeverEnds(t *testing.T) {
 	}
 }
 
-func TestRule8_ReleaseDuringCloseWaitsForIt(t *testing.T) {
+func TestReleaseDuringCloseWaitsForIt(t *testing.T) { // rule 8
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -156,7 +156,7 @@ func TestRule8_ReleaseDuringCloseWaitsForIt(t *testing.T) {
 
 // Releasing a broken lease would release its entry, but the store has been
 // closed.
-func TestRule8_NothingIsSentAfterClose(t *testing.T) {
+func TestNothingIsSentAfterClose(t *testing.T) { // rule 8
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -177,7 +177,7 @@ func TestRule8_NothingIsSentAfterClose(t *testing.T) {
 
 // However a goroutine of the engine waits, it ends with Close: the bubble ends
 // only when all have ended, and TestMain checks once more.
-func TestRule8_NoGoroutineIsLeftAfterClose(t *testing.T) {
+func TestNoGoroutineIsLeftAfterClose(t *testing.T) { // rule 8
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -194,7 +194,7 @@ func TestRule8_NoGoroutineIsLeftAfterClose(t *testing.T) {
 		other(t, s.mem, "b", time.Hour)
 		w := waits(t, locks.Mutex("b").Lock)
 		time.Sleep(11 * time.Second)
-		same(t, "renewals under way", s.underway("renew"), 1)
+		same(t, "running renewals", s.underway("renew"), 1)
 		if err := locks.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +210,7 @@ type closing struct {
 
 func (s *closing) Close() error { s.closed++; return s.err }
 
-func TestRule8_CloseClosesTheStoreOnceAndReturnsItsError(t *testing.T) {
+func TestCloseClosesTheStoreOnceAndReturnsItsError(t *testing.T) { // rule 8
 	s := &closing{Store: memstore.New(), err: errors.New("it creaks")}
 	locks, err := New(s, nil)
 	if err != nil {

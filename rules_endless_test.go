@@ -38,7 +38,7 @@ func (s *session) TellLosses(reported func(store.ID, error)) { s.reported = repo
 
 func (s *session) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if c.TTL != 0 {
-		s.t.Errorf("asked for a TTL of %v", c.TTL)
+		s.t.Errorf("got an ask with a TTL of %v, want none", c.TTL)
 	}
 	c.TTL, c.Block = eternity, 1
 	a, err := s.link.Ask(ctx, c)
@@ -50,7 +50,7 @@ func (s *session) Renew(ctx context.Context, holds []store.Hold) []store.Renewal
 	long := append([]store.Hold(nil), holds...)
 	for i := range long {
 		if long[i].TTL != 0 {
-			s.t.Errorf("renewed for %v", long[i].TTL)
+			s.t.Errorf("got a renewal with a TTL of %v, want none", long[i].TTL)
 		}
 		long[i].TTL = eternity
 	}
@@ -75,7 +75,7 @@ func TestEndless_LastsUntilItIsReleased(t *testing.T) {
 		suspend(time.Hour)
 		time.Sleep(2 * time.Second)
 		if !l.Valid() || over(l.Lost()) || l.Context(t.Context()).Err() != nil {
-			t.Fatal("it has ended although no loss was reported")
+			t.Fatal("the lease has ended, although no loss was reported")
 		}
 		same(t, "deadline", l.Deadline(), time.Time{})
 		same(t, "token", l.Token(), 0)
@@ -96,16 +96,16 @@ func TestEndless_AReportedLossEndsTheLeaseAtOnce(t *testing.T) {
 		calls := len(s.made())
 		s.lose(l)
 		if l.Valid() || ctx.Err() == nil || !over(lostAt) {
-			t.Fatal("the lease is valid after the loss")
+			t.Fatal("the lease is valid after its loss was reported")
 		}
 		is(t, context.Cause(ctx), ErrLost)
 		err := l.Release()
 		if is(t, err, ErrLost); !strings.Contains(err.Error(), "the session is gone") {
-			t.Fatalf("error %q does not say why", err)
+			t.Fatalf("error %q does not give the reason", err)
 		}
-		same(t, "calls since", len(s.made())-calls, 0)
+		same(t, "calls since the loss", len(s.made())-calls, 0)
 		if !other.Valid() {
-			t.Fatal("another lease was lost as well")
+			t.Fatal("another lease was lost too")
 		}
 		release(t, other)
 	})
@@ -144,7 +144,7 @@ func TestEndless_ALossReportedBeforeTheGrantIsFoundAtOnce(t *testing.T) {
 		select {
 		case <-l.Lost():
 		case <-time.After(10 * time.Millisecond):
-			t.Fatal("10 ms later it is not lost")
+			t.Fatal("the lease is not lost after 10 ms")
 		}
 		is(t, l.Release(), ErrLost)
 	})
@@ -160,12 +160,12 @@ func TestEndless_TheStoreIsPolledNowAndThen(t *testing.T) {
 		s.mem.Break("a") // and does not report it
 		time.Sleep(4100 * time.Millisecond)
 		if l.Valid() {
-			t.Fatal("still held")
+			t.Fatal("the lease is valid, want it lost")
 		}
 		often := lock(t, locker(t, s, &Options{RenewEvery: time.Minute}), "b")
 		before := len(s.made("renew"))
 		time.Sleep(61 * time.Second)
-		same(t, "asked in a minute", len(s.made("renew"))-before, 1)
+		same(t, "asks in a minute", len(s.made("renew"))-before, 1)
 		release(t, often)
 	})
 }
@@ -178,11 +178,11 @@ func TestEndless_NoAnswerIsNoLoss(t *testing.T) {
 		s.renewalsFail(time.Now().Add(time.Hour))
 		time.Sleep(2 * time.Hour)
 		if !l.Valid() {
-			t.Fatal("lost by the clock")
+			t.Fatal("the lease expired, although it has no deadline")
 		}
 		release(t, l)
 		if n := strings.Count(log.String(), "level=WARN"); n != 1 || strings.Contains(log.String(), "left=") || strings.Contains(log.String(), "runs out") {
-			t.Fatalf("%d warnings, want one that does not announce an end:\n%s", n, &log)
+			t.Fatalf("got %d warnings, want one that announces no end:\n%s", n, &log)
 		}
 	})
 }
@@ -203,11 +203,11 @@ func TestEndless_MaxHoldEndsIt(t *testing.T) {
 		l := lock(t, locker(t, s, &Options{MaxHold: time.Minute}), "a")
 		time.Sleep(59 * time.Second)
 		if !l.Valid() {
-			t.Fatal("ended too soon")
+			t.Fatal("the lease ended before MaxHold")
 		}
 		time.Sleep(time.Second)
 		if !over(l.Lost()) || l.Valid() {
-			t.Fatal("MaxHold did not end it")
+			t.Fatal("MaxHold did not end the lease")
 		}
 		empty(t, s.mem)
 	})
@@ -243,7 +243,7 @@ func TestEndless_SeveralNamesAreLostTogether(t *testing.T) {
 		same(t, "deadline", all.Deadline(), time.Time{})
 		s.lose(all.Lease("b"))
 		if all.Valid() || !over(all.Lost()) || !all.Lease("a").Valid() {
-			t.Fatal("the loss of one was not reported")
+			t.Fatal("the loss of one name did not end the set, or ended the other lease")
 		}
 		is(t, all.Release(), ErrLost)
 		empty(t, s.mem)
@@ -257,11 +257,11 @@ func TestEndless_WhatNeedsADeadlineIsUnsupported(t *testing.T) {
 			"a TTL": {TTL: time.Minute}, "NoRenew": {NoRenew: On}, "MinHold": {MinHold: time.Second}, "LockDelay": {LockDelay: time.Second},
 		} {
 			if _, err := New(s, &o); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "held by a session") {
-				t.Errorf("%s: %v, want ErrUnsupported that says why", what, err)
+				t.Errorf("%s: got %v, want ErrUnsupported with the reason", what, err)
 			}
 		}
 		if _, err := New(s, &Options{RenewEvery: -1}); !errors.Is(err, ErrInvalid) {
-			t.Errorf("RenewEvery below zero: %v", err)
+			t.Errorf("RenewEvery below zero: got %v, want ErrInvalid", err)
 		}
 		l := lock(t, locker(t, s, nil), "a")
 		is(t, l.Renew(t.Context(), time.Minute), ErrUnsupported)
@@ -269,7 +269,7 @@ func TestEndless_WhatNeedsADeadlineIsUnsupported(t *testing.T) {
 		is(t, err, ErrUnsupported)
 		is(t, l.SetNote("new"), ErrUnsupported)
 		if !l.Valid() {
-			t.Fatal("a refused call has ended the lease")
+			t.Fatal("a refused call ended the lease")
 		}
 		release(t, l)
 	})
@@ -278,7 +278,7 @@ func TestEndless_WhatNeedsADeadlineIsUnsupported(t *testing.T) {
 // For example, a wrapper of a store that hides TellLosses.
 func TestEndless_AStoreThatReportsNoLossesIsRefused(t *testing.T) {
 	if _, err := New(struct{ store.Store }{newSession(t)}, nil); !errors.Is(err, ErrInvalid) {
-		t.Fatalf("error %v, want ErrInvalid", err)
+		t.Fatalf("got error %v, want ErrInvalid", err)
 	}
 }
 
@@ -290,7 +290,7 @@ func TestEndless_ARefusalReturnsNoUnknownTimes(t *testing.T) {
 		h := heldBy(t, err)
 		same(t, "holder", h, Holder{Owner: Owner{Host: "web-3", PID: 4711, Program: "backup"}})
 		if text := err.Error(); !strings.HasSuffix(text, "held by host web-3, pid 4711 (backup)") {
-			t.Fatalf("refusal: %s", text)
+			t.Fatalf("the refusal shows unknown times: %s", text)
 		}
 		release(t, l)
 	})

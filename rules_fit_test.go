@@ -77,20 +77,20 @@ func readersBesideWriters(t *testing.T, lockers int) (reads, writes, calls int) 
 	return reads, writes, calls
 }
 
-func TestRule6_ReadersOfOneLockerDoNotWaitForEachOther(t *testing.T) {
+func TestReadersOfOneLockerDoNotWaitForEachOther(t *testing.T) { // rule 6
 	one, wrote, calls := readersBesideWriters(t, 1)
 	many, wroteMany, callsMany := readersBesideWriters(t, 52)
 	t.Logf("a minute of 50 readers and 2 writers: one Locker %d reads, %d writes, %d calls; 52 Lockers %d reads, %d writes, %d calls",
 		one, wrote, calls, many, wroteMany, callsMany)
 	if one < many/2 {
-		t.Errorf("%d reads, 52 Lockers make %d", one, many)
+		t.Errorf("got %d reads, want at least half of those with 52 Lockers: %d", one, many)
 	}
 	if wrote < wroteMany/2 {
-		t.Errorf("%d writes, 52 Lockers make %d", wrote, wroteMany)
+		t.Errorf("got %d writes, want at least half of those with 52 Lockers: %d", wrote, wroteMany)
 	}
 }
 
-func TestRule6_ClaimsThatFitTogetherAreSentTogether(t *testing.T) {
+func TestClaimsThatFitTogetherAreSentTogether(t *testing.T) { // rule 6
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		const trip = 10 * time.Millisecond
@@ -114,16 +114,16 @@ func TestRule6_ClaimsThatFitTogetherAreSentTogether(t *testing.T) {
 		took := time.Since(start)
 		t.Logf("100 slots of 1,000 in %v, %d round trips; at most %d asks at a time", took, took/trip, asks.top.Load())
 		if took > 10*trip {
-			t.Errorf("it took %d round trips", took/trip)
+			t.Errorf("it took %d round trips, want at most 10", took/trip)
 		}
 		if n := asks.top.Load(); n > engine.MostSent {
-			t.Errorf("%d asks at a time, the bound is %d", n, engine.MostSent)
+			t.Errorf("got %d asks at a time, want at most %d", n, engine.MostSent)
 		}
 	})
 }
 
 // However many claims wait, only so many have a position in the store.
-func TestRule6_PositionsOfOneProcessAreBounded(t *testing.T) {
+func TestPositionsOfOneProcessAreBounded(t *testing.T) { // rule 6
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -140,13 +140,13 @@ func TestRule6_PositionsOfOneProcessAreBounded(t *testing.T) {
 		for _, w := range all {
 			release(t, w.lease)
 		}
-		same(t, "kept for nobody", locks.kept(), 0)
+		same(t, "local waiters left", locks.kept(), 0)
 	})
 }
 
 // Claims that come one after another, and must wait in the store, are served in
 // the order in which they came.
-func TestRule6_SlotsThatAreWaitedForAreServedInOrder(t *testing.T) {
+func TestSlotsThatAreWaitedForAreServedInOrder(t *testing.T) { // rule 6
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -181,12 +181,12 @@ func TestRule6_SlotsThatAreWaitedForAreServedInOrder(t *testing.T) {
 				}
 			}
 		}
-		same(t, "kept for nobody", locks.kept(), 0)
+		same(t, "local waiters left", locks.kept(), 0)
 	})
 }
 
 // A writer that waits in the process is not passed by a later reader.
-func TestRule6_ReadersDoNotPassAWriterOfTheirProcess(t *testing.T) {
+func TestReadersDoNotPassAWriterOfTheirProcess(t *testing.T) { // rule 6
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -206,13 +206,13 @@ func TestRule6_ReadersDoNotPassAWriterOfTheirProcess(t *testing.T) {
 		late.waiting()
 		release(t, w)
 		release(t, late.got())
-		same(t, "kept for nobody", locks.kept(), 0)
+		same(t, "local waiters left", locks.kept(), 0)
 	})
 }
 
 // Without notifications one claim polls for all. Once it is granted, the others
 // ask at once.
-func TestRule6_OnePollsForAllThatFitTogether(t *testing.T) {
+func TestOnePollsForAllThatFitTogether(t *testing.T) { // rule 6
 	looks := func(readers int) (n int, took time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
@@ -237,15 +237,15 @@ func TestRule6_OnePollsForAllThatFitTogether(t *testing.T) {
 	many, took := looks(50)
 	t.Logf("polls in a minute: %d for one reader, %d for 50; all were granted %v after the release", one, many, took)
 	if many > one*3/2 {
-		t.Errorf("%d polls for 50 readers, %d for one", many, one)
+		t.Errorf("%d polls for 50 readers, want at most 1.5 times those for one: %d", many, one)
 	}
 	if took > time.Second {
-		t.Errorf("the last was in %v after the release", took)
+		t.Errorf("the last reader was granted %v after the release, want at most 1s", took)
 	}
 }
 
 // When the claim that polls gives up, another polls.
-func TestRule6_AnotherPollsWhenTheOneThatDidHasLeft(t *testing.T) {
+func TestAnotherPollsWhenTheOneThatDidHasLeft(t *testing.T) { // rule 6
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -259,23 +259,23 @@ func TestRule6_AnotherPollsWhenTheOneThatDidHasLeft(t *testing.T) {
 			release(t, w.got())
 		}
 		if took := time.Since(freed); took > time.Second {
-			t.Errorf("the last was in %v after the release", took)
+			t.Errorf("the last reader was granted %v after the release, want at most 1s", took)
 		}
 	})
 }
 
 // An invalid call fails at once, also while other claims of the process wait.
-func TestRule6_AnotherLimitIsReturnedAtOnce(t *testing.T) {
+func TestAnotherLimitIsReturnedAtOnce(t *testing.T) { // rule 6
 	for name, prepare := range map[string]func(*testing.T, *link, *Locker){
-		"while others wait": func(t *testing.T, s *link, locks *Locker) {
+		"while other processes wait": func(t *testing.T, s *link, locks *Locker) {
 			other(t, s.mem, "a", time.Hour)
 			inLine(t, locks, 3)
 		},
-		"while it is held here": func(t *testing.T, s *link, locks *Locker) {
+		"while this process holds it": func(t *testing.T, s *link, locks *Locker) {
 			l := lock(t, locks, "a")
 			t.Cleanup(func() { l.Release() })
 		},
-		"while it is handed on": func(t *testing.T, s *link, locks *Locker) {
+		"while it is handed over": func(t *testing.T, s *link, locks *Locker) {
 			l := lock(t, locks, "a")
 			all := inLine(t, locks, 2)
 			release(t, l)
@@ -292,14 +292,14 @@ func TestRule6_AnotherLimitIsReturnedAtOnce(t *testing.T) {
 				w.failed(ErrMismatch)
 				same(t, "failed after", w.at.Sub(start), 0)
 				m := store.MismatchError{Have: store.Full, Want: 5}
-				same(t, "it says both", fmt.Sprint(w.err), `acquire 1 of 5 slots of "a" on a link: `+m.Error())
+				same(t, "error with both limits", fmt.Sprint(w.err), `acquire 1 of 5 slots of "a" on a link: `+m.Error())
 			})
 		})
 	}
 }
 
 // The waiters for many names do not all send at the same instant.
-func TestRule5_PollsOfManyNamesGoABatchAtATime(t *testing.T) {
+func TestPollsOfManyNamesGoABatchAtATime(t *testing.T) { // rule 5
 	for _, trip := range []time.Duration{10 * time.Millisecond, 200 * time.Millisecond} {
 		t.Run(trip.String(), func(t *testing.T) { pollsOfMany(t, trip) })
 	}
@@ -332,23 +332,23 @@ func pollsOfMany(t *testing.T, trip time.Duration) {
 		})
 		time.Sleep(third + third/10 + names/engine.MostPolls*trip)
 		if n.Load() < names {
-			t.Fatalf("%d positions were kept, of %d", n.Load(), names)
+			t.Fatalf("only %d positions were kept, want %d", n.Load(), names)
 		}
 		t.Logf("%d asks, at most %d at a time", n.Load(), asks.top.Load())
 		if top := asks.top.Load(); top > engine.MostPolls {
-			t.Errorf("%d asks at a time", top)
+			t.Errorf("%d asks at a time, too many", top)
 		}
 		s.tell(store.Notification{}) // the zero notification: all poll
 		time.Sleep(names / engine.MostPolls * trip)
 		if top := asks.top.Load(); top > engine.MostPolls {
-			t.Errorf("%d asks at a time after a notification for all", top)
+			t.Errorf("%d asks at a time after a notification for all, too many", top)
 		}
 		// A claim that leaves while it waits for its turn sends only the withdrawal.
 		s.tell(store.Notification{})
 		cancel()
 		waiting.Wait()
 		if top := asks.top.Load(); top > engine.MostPolls {
-			t.Errorf("%d asks at a time when all gave up", top)
+			t.Errorf("%d asks at a time when all gave up, too many", top)
 		}
 		s.on(nil)
 		time.Sleep(time.Second)
@@ -356,7 +356,7 @@ func pollsOfMany(t *testing.T, trip time.Duration) {
 }
 
 // If a server does not answer, its polls do not delay others for long.
-func TestRule5_UnansweredPollsDelayNoOthersForLong(t *testing.T) {
+func TestUnansweredPollsDelayNoOthersForLong(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -384,7 +384,7 @@ func TestRule5_UnansweredPollsDelayNoOthersForLong(t *testing.T) {
 				continue
 			}
 			if gap := c.sent.Sub(last); gap > third+2*time.Second {
-				t.Fatalf("its position was not asked for in %v", gap)
+				t.Fatalf("its position was not asked for in %v, too long", gap)
 			}
 			last = c.sent
 		}

@@ -16,7 +16,7 @@ import (
 
 // Some names get no answer, like those on a frozen server of a cluster. All others
 // stay held, however many there are and whenever they were granted.
-func TestRule4_AnUnansweredRenewalDelaysNoOther(t *testing.T) {
+func TestAnUnansweredRenewalDelaysNoOther(t *testing.T) { // rule 4
 	for what, o := range map[string]*Options{
 		"at a third": {TTL: 9 * time.Second},
 		"at a half":  {TTL: 1 << 33, RenewEvery: 1 << 32},
@@ -42,7 +42,7 @@ func TestRule4_AnUnansweredRenewalDelaysNoOther(t *testing.T) {
 				for i := range 60 {
 					time.Sleep(l.engine.Options().TTL / 6)
 					if n := far.mixed.Swap(0); (i == 4 || i == 5) && n > 0 {
-						t.Fatalf("%d calls wait for names that got no answer before", n)
+						t.Fatalf("%d calls renew names that got answers together with names that got none", n)
 					}
 					lost := 0
 					for _, lease := range healthy {
@@ -51,7 +51,7 @@ func TestRule4_AnUnansweredRenewalDelaysNoOther(t *testing.T) {
 						}
 					}
 					if lost > 0 {
-						t.Fatalf("%d of %d leases were lost whose renewals are answered", lost, len(healthy))
+						t.Fatalf("%d of %d leases were lost, although their renewals are answered", lost, len(healthy))
 					}
 				}
 				frozen.Store(false)
@@ -61,7 +61,7 @@ func TestRule4_AnUnansweredRenewalDelaysNoOther(t *testing.T) {
 }
 
 // The calls of a lease that is renewed often are short; the calls of others are not.
-func TestRule4_NoLeasesSettingBoundsAnothersCall(t *testing.T) {
+func TestNoLeasesSettingBoundsAnothersCall(t *testing.T) { // rule 4
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := opened(t, s, nil)
@@ -79,7 +79,7 @@ func TestRule4_NoLeasesSettingBoundsAnothersCall(t *testing.T) {
 		})
 		time.Sleep(90 * time.Second) // three TTLs
 		if !slow.Valid() {
-			t.Fatal("lost, although its renewals are answered")
+			t.Fatal("the lease was lost, although its renewals are answered")
 		}
 		s.on(nil)
 	})
@@ -135,7 +135,7 @@ func TestOptions_AHugeDurationIsInvalidAndHarmless(t *testing.T) {
 		other := lock(t, l, "b")
 		time.Sleep(time.Hour)
 		if !long.Valid() || !other.Valid() {
-			t.Fatal("lost")
+			t.Fatal("the lease was lost")
 		}
 	})
 }
@@ -180,7 +180,7 @@ func FuzzOptions(f *testing.F) {
 				t.Fatal("Lock:", err)
 			}
 			if !l.Valid() || l.Deadline().Before(time.Now()) {
-				t.Fatal("not valid when granted")
+				t.Fatal("the lease is not valid when it is granted")
 			}
 			taken := time.Now()
 			other, err := beside.TryLock(t.Context())
@@ -196,11 +196,11 @@ func FuzzOptions(f *testing.F) {
 				time.Sleep(step)
 				age := time.Since(taken)
 				if bound := probe.engine.Options().MaxHold; bound > 0 && age > bound && l.Valid() {
-					t.Fatalf("valid after %v, MaxHold is %v", age, bound)
+					t.Fatalf("the lease is valid after %v, with a MaxHold of %v", age, bound)
 				}
 				ended := probe.engine.Options().MaxHold > 0 && age >= probe.engine.Options().MaxHold || byHand && age >= probe.engine.Options().TTL-probe.engine.Options().TTL/100-engine.Margin
 				if !ended && (!l.Valid() || !other.Valid()) {
-					t.Fatalf("lost after %v", age)
+					t.Fatalf("the lease was lost after %v", age)
 				}
 				if !byHand && age > probe.engine.Options().RenewEvery*9/8+time.Millisecond && !ended && len(s.made("renew")) == 0 {
 					t.Fatalf("nothing was renewed in %v", age)
@@ -212,7 +212,7 @@ func FuzzOptions(f *testing.F) {
 			_ = l.Release()
 			_ = other.Release()
 			if l.Valid() || other.Valid() {
-				t.Fatal("valid after Release")
+				t.Fatal("the lease is valid after Release")
 			}
 			w.cancel()
 			mine.cancel()

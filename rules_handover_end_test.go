@@ -32,7 +32,7 @@ func TestHandOver_ALossGoesToTheLeaseThatHasTheName(t *testing.T) {
 			return fate{}
 		})
 		time.Sleep(3*time.Second + 100*time.Millisecond)
-		same(t, "renewals under way", s.underway("renew"), 1)
+		same(t, "running renewals", s.underway("renew"), 1)
 		release(t, l)
 		mine := next.handed()
 		same(t, "valid", mine.Valid(), true)
@@ -42,11 +42,11 @@ func TestHandOver_ALossGoesToTheLeaseThatHasTheName(t *testing.T) {
 		synctest.Wait()
 		for what, text := range map[string]string{"error": err.Error(), "log": log.String()} {
 			if !strings.Contains(text, fmt.Sprint(mine.Token())) || strings.Contains(text, fmt.Sprint(l.Token())) {
-				t.Errorf("the %s does not name token %d alone: %s", what, mine.Token(), text)
+				t.Errorf("the %s does not name token %d and no other: %s", what, mine.Token(), text)
 			}
 		}
 		if over(l.Lost()) {
-			t.Error("lost after its release")
+			t.Error("the lease was lost after its release")
 		}
 		is(t, l.Release(), ErrReleased)
 	})
@@ -76,10 +76,10 @@ func TestHandOver_AfterALossNothingIsHandedOn(t *testing.T) {
 				is(t, l.Release(), ErrLost)
 				next := all[0].got()
 				if took := all[0].at.Sub(lost); took > time.Second {
-					t.Errorf("the next was granted %v after the loss", took)
+					t.Errorf("the next was granted %v after the loss, want at most 1s", took)
 				}
 				if next.ID() == l.ID() || next.Token() <= l.Token()+1 {
-					t.Fatal("the hold was handed over after its loss")
+					t.Fatal("the hold was handed over after it was lost")
 				}
 				release(t, next)
 				same(t, "id", all[1].handed().ID(), next.ID()) // this call works
@@ -108,7 +108,7 @@ func TestHandOver_NothingIsHandedOnWhileAReleaseIsUnderWay(t *testing.T) {
 		next.waiting()
 		is(t, <-done, ErrUnavailable)
 		if mine := next.got(); mine.ID() == l.ID() {
-			t.Fatal("handed over")
+			t.Fatal("the hold was handed over during its release")
 		}
 		s.on(nil)
 		release(t, next.lease)
@@ -134,7 +134,7 @@ func TestHandOver_AWaiterThatGivesUpGetsTheHolder(t *testing.T) {
 		same(t, "expires", h.Expires, mine.Deadline())
 		same(t, "asks", len(s.made("ask")), 0)
 		release(t, mine)
-		same(t, "kept for nobody", locks.kept(), 0)
+		same(t, "local waiters left", locks.kept(), 0)
 	})
 }
 
@@ -163,10 +163,10 @@ func TestHandOver_CanceledInTheSameMomentLosesNothing(t *testing.T) {
 				}
 				release(t, all[2].got())
 				synctest.Wait()
-				same(t, "kept for nobody", locks.kept(), 0)
+				same(t, "local waiters left", locks.kept(), 0)
 				empty(t, s.mem)
 			}
-			t.Logf("%d were granted, %d cancelled", granted, cancelled)
+			t.Logf("%d granted, %d canceled", granted, cancelled)
 		}
 	})
 }
@@ -194,7 +194,7 @@ func TestHandOver_AHoldHandedToAWaiterThatLeftGoesOn(t *testing.T) {
 		last.wait()
 		synctest.Wait()
 		empty(t, s.mem)
-		same(t, "kept for nobody", locks.kept(), 0)
+		same(t, "local waiters left", locks.kept(), 0)
 	})
 }
 
@@ -234,7 +234,7 @@ func TestHandOver_NothingIsHandedOnThatIsLostDuringItsRelease(t *testing.T) {
 		next.waiting()
 		is(t, give(), ErrLost) // the second half
 		if next.got().ID() == l.ID() {
-			t.Fatal("handed over")
+			t.Fatal("the hold was handed over, although it was lost during its release")
 		}
 		release(t, next.lease)
 	})
@@ -249,7 +249,7 @@ func TestHandOver_NothingIsHandedOnOnceTheLockerCloses(t *testing.T) {
 		give := l.engine().Probe().Leave()
 		locks.engine.Refuse() // as Close begins
 		if l.engine().Probe().HandOnTo(&locks.Mutex("a").claimed) {
-			t.Error("handed over")
+			t.Error("the hold was handed over, although the Locker is closing")
 		}
 		_ = give()
 		next.failed(ErrClosed)

@@ -22,7 +22,7 @@ func TestHandOver_OnlyWhileMoreThanHalfOfTheTTLIsLeft(t *testing.T) {
 		release(t, l) // half of the TTL has passed
 		next := all[1].got()
 		if next.ID() == l.ID() {
-			t.Fatal("handed over with less than half of the TTL left")
+			t.Fatal("the hold was handed over with less than half of the TTL left")
 		}
 		// After a renewal more than half is left again.
 		time.Sleep(4 * time.Second)
@@ -77,7 +77,7 @@ func asksItself(t *testing.T, s *link, locks *Locker, other func(context.Context
 		release(t, l)
 		mine := w.got()
 		if mine.ID() == l.ID() {
-			t.Fatal("handed over")
+			t.Fatal("the hold was handed over, want an ask of the store")
 		}
 		behind.waiting()
 		release(t, mine)
@@ -95,11 +95,11 @@ func TestHandOver_OffWhenItsBoundsAreZero(t *testing.T) {
 		same(t, "entries", len(stored(s.mem, "a").Entries), 2)
 		release(t, l)
 		if next.got().ID() == l.ID() {
-			t.Fatal("handed over")
+			t.Fatal("the hold was handed over, although HandOver is off")
 		}
 		same(t, "tokens asked for", s.made("try")[0].claim.Block, 1)
 		release(t, next.lease)
-		same(t, "kept for nobody", locks.kept(), 0)
+		same(t, "local waiters left", locks.kept(), 0)
 	})
 }
 
@@ -137,7 +137,7 @@ func TestHandOver_AHoldRenewedByHandIsNotHandedOver(t *testing.T) {
 		}
 		release(t, l)
 		if next.got().ID() == l.ID() {
-			t.Fatal("handed over")
+			t.Fatal("the hold was handed over, although it is renewed by hand")
 		}
 		release(t, next.lease)
 	})

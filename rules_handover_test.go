@@ -19,7 +19,7 @@ func (w *waiter) handed() *Lease {
 	case <-w.done:
 		return w.got()
 	default:
-		w.t.Fatal("it was not handed over")
+		w.t.Fatal("the hold was not handed over")
 		return nil
 	}
 }
@@ -38,14 +38,14 @@ func TestHandOver_GoesToTheNextWithoutTheStore(t *testing.T) {
 			same(t, "id", l.ID(), first)
 			same(t, "token", l.Token(), token+int64(i)+1)
 			if !l.Valid() {
-				t.Fatal("not valid")
+				t.Fatal("the lease is not valid")
 			}
 		}
 		same(t, "operations", s.ops(), "try")
 		release(t, l)
 		same(t, "operations", s.ops(), "try release")
 		same(t, "newest token", s.made("release")[0].holds[0].Used, token+10)
-		same(t, "kept for nobody", locks.kept(), 0)
+		same(t, "local waiters left", locks.kept(), 0)
 		empty(t, s.mem)
 	})
 }
@@ -60,7 +60,7 @@ func TestHandOver_TokensGrowAcrossProcessesAndUpgrades(t *testing.T) {
 		larger := func(token int64) {
 			t.Helper()
 			if token <= newest {
-				t.Fatalf("token %d after %d", token, newest)
+				t.Fatalf("got token %d after %d, want a larger one", token, newest)
 			}
 			newest = token
 		}
@@ -167,7 +167,7 @@ func TestHandOver_TheShorterTimeOfALaterHoldCounts(t *testing.T) {
 		release(t, second.handed())
 		l := all[0].got()
 		if l.ID() == first.ID() {
-			t.Fatal("handed over more often than twice")
+			t.Fatal("the hold was handed over more than twice")
 		}
 		asks := len(s.made("ask"))
 		time.Sleep(49 * time.Millisecond)
@@ -184,7 +184,7 @@ func TestHandOver_TheShorterTimeOfALaterHoldCounts(t *testing.T) {
 		release(t, l)
 		release(t, elsewhere.got())
 		release(t, all[2].got())
-		same(t, "kept for nobody", locks.kept(), 0)
+		same(t, "local waiters left", locks.kept(), 0)
 	})
 }
 
@@ -226,7 +226,7 @@ func TestHandOver_EachLeaseIsItsOwn(t *testing.T) {
 		same(t, "operations", s.ops(), "try")
 		same(t, "valid", mine.Valid(), true)
 		if over(l.Lost()) || over(mine.Lost()) {
-			t.Fatal("lost")
+			t.Fatal("a lease was lost")
 		}
 		same(t, "holds renewed", locks.engine.Holds(), 1)
 		release(t, mine)
@@ -329,10 +329,10 @@ func TestHandOver_ThenReleaseAndAskGoTogether(t *testing.T) {
 			release(t, l)
 			next := all[1].got()
 			if took := time.Since(start); took > 2*time.Millisecond { // one round trip
-				t.Errorf("the swap took %v", took)
+				t.Errorf("the hand-over took %v, want one round trip, at most 2ms", took)
 			}
 			if ask := s.made("try", "ask")[1]; ask.sent != start {
-				t.Errorf("asked %v after the release was sent", ask.sent.Sub(start))
+				t.Errorf("the ask was sent %v after the release, want at the same time", ask.sent.Sub(start))
 			}
 			if inProcess {
 				same(t, "operations", s.ops(), "try release try")

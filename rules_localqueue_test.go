@@ -21,7 +21,7 @@ func inLine(t *testing.T, locks *Locker, n int) (all []*waiter) {
 // kept is the state that the engine keeps for its waiters.
 func (l *Locker) kept() int { return l.engine.Waiters() }
 
-func TestRule6_OneWaiterAProcessAndNameAsksTheStore(t *testing.T) {
+func TestOneWaiterAProcessAndNameAsksTheStore(t *testing.T) { // rule 6
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -38,11 +38,11 @@ func TestRule6_OneWaiterAProcessAndNameAsksTheStore(t *testing.T) {
 		for _, w := range all {
 			release(t, w.got())
 		}
-		same(t, "kept for nobody", locks.kept(), 0)
+		same(t, "local waiters left", locks.kept(), 0)
 	})
 }
 
-func TestRule6_OneNameDoesNotWaitForAnother(t *testing.T) { // B2
+func TestOneNameDoesNotWaitForAnother(t *testing.T) { // rule 6, B2
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
@@ -53,7 +53,7 @@ func TestRule6_OneNameDoesNotWaitForAnother(t *testing.T) { // B2
 	})
 }
 
-func TestRule6_FirstInFirstOut(t *testing.T) {
+func TestFirstInFirstOut(t *testing.T) { // rule 6
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -70,7 +70,7 @@ func TestRule6_FirstInFirstOut(t *testing.T) {
 }
 
 // Two processes take turns: neither is served with all its waiters first.
-func TestRule6_ProcessesTakeTurns(t *testing.T) {
+func TestProcessesTakeTurns(t *testing.T) { // rule 6
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -87,7 +87,7 @@ func TestRule6_ProcessesTakeTurns(t *testing.T) {
 	})
 }
 
-func TestRule6_ACanceledHeadLeavesItsPositionToTheNext(t *testing.T) {
+func TestACanceledHeadLeavesItsPositionToTheNext(t *testing.T) { // rule 6
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -102,13 +102,13 @@ func TestRule6_ACanceledHeadLeavesItsPositionToTheNext(t *testing.T) {
 		o.release()
 		release(t, all[1].got())
 		release(t, all[3].got())
-		same(t, "kept for nobody", locks.kept(), 0)
+		same(t, "local waiters left", locks.kept(), 0)
 	})
 }
 
 // The first waiter leaves in the same instant in which the next one gives up: a
 // waiter that is admitted but has left passes its turn on.
-func TestRule6_AnAdmittedWaiterThatLeftAdmitsTheNext(t *testing.T) {
+func TestAnAdmittedWaiterThatLeftAdmitsTheNext(t *testing.T) { // rule 6
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -124,14 +124,14 @@ func TestRule6_AnAdmittedWaiterThatLeftAdmitsTheNext(t *testing.T) {
 			}
 			release(t, all[3].got())
 			synctest.Wait()
-			same(t, "kept for nobody", locks.kept(), 0)
+			same(t, "local waiters left", locks.kept(), 0)
 			empty(t, s.mem)
 		}
 	})
 }
 
 // B116, B117: and no waiter is admitted that has nothing to ask for.
-func TestRule6_AHundredWaitersLeaveTogetherAndNothingIsKept(t *testing.T) {
+func TestAHundredWaitersLeaveTogetherAndNothingIsKept(t *testing.T) { // rule 6
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
@@ -146,18 +146,18 @@ func TestRule6_AHundredWaitersLeaveTogetherAndNothingIsKept(t *testing.T) {
 		cancel()
 		for _, w := range all {
 			w.failed(context.Canceled, ErrHeld)
-			same(t, "left after", w.at.Sub(cancelled), 0)
+			same(t, "returned after", w.at.Sub(cancelled), 0)
 		}
 		synctest.Wait()
 		same(t, "asks", len(s.made("ask")), asked)
 		same(t, "entries", len(stored(s.mem, "a").Entries), 1)
-		same(t, "kept for nobody", locks.kept(), 0)
+		same(t, "local waiters left", locks.kept(), 0)
 	})
 }
 
 // A wait in the local queue ends by its own deadline, and its error names the
 // holders that block the first waiter.
-func TestRule6_ALocalWaitIsBoundedAndReportsTheHolder(t *testing.T) {
+func TestALocalWaitIsBoundedAndReportsTheHolder(t *testing.T) { // rule 6
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
@@ -172,7 +172,7 @@ func TestRule6_ALocalWaitIsBoundedAndReportsTheHolder(t *testing.T) {
 	})
 }
 
-func TestRule6_ATryNeverWaitsInTheLocalQueue(t *testing.T) {
+func TestATryNeverWaitsInTheLocalQueue(t *testing.T) { // rule 6
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
@@ -185,7 +185,7 @@ func TestRule6_ATryNeverWaitsInTheLocalQueue(t *testing.T) {
 	})
 }
 
-func TestRule6_NothingIsKeptForNamesWithoutWaiters(t *testing.T) { // B117
+func TestNothingIsKeptForNamesWithoutWaiters(t *testing.T) { // rule 6, B117
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -202,6 +202,6 @@ func TestRule6_NothingIsKeptForNamesWithoutWaiters(t *testing.T) { // B117
 				release(t, w.got())
 			}
 		}
-		same(t, "kept for nobody", locks.kept(), 0)
+		same(t, "local waiters left", locks.kept(), 0)
 	})
 }

@@ -33,7 +33,7 @@ func nobodyRan(t *testing.T, op string, after time.Duration, want string) {
 		time.Sleep(5 * time.Second)
 		same(t, "calls", s.ops(), want)
 		if o := other(t, s.mem, "a", time.Minute); !o.a.Granted {
-			t.Fatalf("the name stays taken although nothing ran: it is free in %v", o.a.Until)
+			t.Fatalf("nothing ran, but the name stays taken for %v", o.a.Until)
 		}
 	})
 }
@@ -170,7 +170,7 @@ func TestMinHold_IsKeptIfAnotherLeaseWasUsed(t *testing.T) {
 				release(t, outer)
 			}
 			if o := other(t, s.mem, "a", time.Minute); o.a.Granted {
-				t.Fatalf("%s: the outer lease was used, and kept no minimum", how)
+				t.Fatalf("%s: the outer lease was used, but MinHold was not kept", how)
 			}
 			time.Sleep(2 * time.Hour)
 		})

@@ -74,7 +74,7 @@ func mixed(t *testing.T, lockers int, each mixture, looks bool, bound time.Durat
 
 // One claim polls for all of its kind only: a name with room for a reader may
 // have none for an upgradeable lock, and the reverse.
-func TestRule6_ReadersAndUpgradesWithoutNotifications(t *testing.T) {
+func TestReadersAndUpgradesWithoutNotifications(t *testing.T) { // rule 6
 	const most = 5 * time.Second // about 2 s are needed; it took 85 s when one claim polled for all kinds
 	for name, c := range map[string]struct {
 		each  mixture
@@ -87,9 +87,9 @@ func TestRule6_ReadersAndUpgradesWithoutNotifications(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			took, calls := mixed(t, 2, c.each, c.looks, time.Hour)
-			t.Logf("%v, %d calls", took, calls)
+			t.Logf("took %v with %d calls", took, calls)
 			if took > most {
-				t.Errorf("it took %v, want at most %v", took, most)
+				t.Errorf("took %v, want at most %v", took, most)
 			}
 		})
 	}

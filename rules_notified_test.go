@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestRule5_ANotificationCausesAPoll(t *testing.T) {
+func TestANotificationCausesAPoll(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
@@ -24,14 +24,14 @@ func TestRule5_ANotificationCausesAPoll(t *testing.T) {
 			same(t, "asks", len(s.made("ask")), asked+i+1)
 		}
 		s.tell(store.Notification{Name: "a", ID: store.NewProcess().NewID(), Token: 1 << 62})
-		same(t, "asks after a notification for somebody else", len(s.made("ask")), asked+3)
+		same(t, "asks after a notification for another waiter", len(s.made("ask")), asked+3)
 		w.waiting()
 		w.cancel()
 		w.failed(context.Canceled, ErrHeld)
 	})
 }
 
-func TestRule5_ANotificationMayCarryTheGrant(t *testing.T) {
+func TestANotificationMayCarryTheGrant(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -55,7 +55,7 @@ func TestRule5_ANotificationMayCarryTheGrant(t *testing.T) {
 
 // A position in a session counts from the session's last renewal, which can be
 // older than the ask. So does a lease that a notification grants.
-func TestRule5_ANotifiedLeaseCountsFromWhenThePositionDoes(t *testing.T) {
+func TestANotifiedLeaseCountsFromWhenThePositionDoes(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(*call) fate {
@@ -76,7 +76,7 @@ func TestRule5_ANotifiedLeaseCountsFromWhenThePositionDoes(t *testing.T) {
 }
 
 // The same if the session, and so the position, is shorter than was asked for.
-func TestRule5_ANotifiedLeaseLastsAsLongAsThePositionDoes(t *testing.T) {
+func TestANotifiedLeaseLastsAsLongAsThePositionDoes(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(*call) fate {
@@ -116,7 +116,7 @@ func TestTheStoreKnowsWhetherATryWillWait(t *testing.T) {
 		for _, c := range append(s.made("try"), s.made("ask")...) {
 			waiting = append(waiting, c.claim.Waits)
 		}
-		same(t, "going to wait", fmt.Sprint(waiting), "[false true false]")
+		same(t, "calls that say they will wait", fmt.Sprint(waiting), "[false true false]")
 	})
 }
 
@@ -130,7 +130,7 @@ func slowSecondAsk(s *link, d time.Duration) {
 	})
 }
 
-func TestRule5_ANotifiedLeaseIsRenewedAtOnceIfAThirdHasPassed(t *testing.T) {
+func TestANotifiedLeaseIsRenewedAtOnceIfAThirdHasPassed(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		slowSecondAsk(s, 4*time.Second)
@@ -146,7 +146,7 @@ func TestRule5_ANotifiedLeaseIsRenewedAtOnceIfAThirdHasPassed(t *testing.T) {
 	})
 }
 
-func TestRule5_ANotificationSparesAPollForHalfThePosition(t *testing.T) {
+func TestANotificationSparesAPollForHalfThePosition(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		slowSecondAsk(s, 5100*time.Millisecond)
@@ -161,7 +161,7 @@ func TestRule5_ANotificationSparesAPollForHalfThePosition(t *testing.T) {
 }
 
 // A notification about an earlier grant, or a false one.
-func TestRule5_ANotificationWithAnOldTokenIsOnlyAPoll(t *testing.T) {
+func TestANotificationWithAnOldTokenIsOnlyAPoll(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -177,7 +177,7 @@ func TestRule5_ANotificationWithAnOldTokenIsOnlyAPoll(t *testing.T) {
 	})
 }
 
-func TestRule5_ANotificationDoesNotSpareTheMinHoldItsRenewal(t *testing.T) {
+func TestANotificationDoesNotSpareTheMinHoldItsRenewal(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)

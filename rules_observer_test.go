@@ -26,7 +26,7 @@ func TestObserver_APanicCostsNoLease(t *testing.T) {
 		lease := lock(t, l, "a")
 		time.Sleep(time.Minute)
 		if !lease.Valid() {
-			t.Fatal("lost")
+			t.Fatal("the lease was lost")
 		}
 		_, err := l.Mutex("a").TryLock(lease.Context(t.Context()))
 		is(t, err, ErrDeadlock)
@@ -38,7 +38,7 @@ func TestObserver_APanicCostsNoLease(t *testing.T) {
 		defer mu.Unlock()
 		for _, kind := range []EventKind{EventGranted, EventRenewed, EventRefused, EventReleased} {
 			if seen[kind] == 0 {
-				t.Errorf("no event: %v", kind)
+				t.Errorf("no event of kind %v", kind)
 			}
 		}
 	})
@@ -76,7 +76,7 @@ func TestObserver_APanicAnywhereCostsNoLease(t *testing.T) {
 				is(t, err, ErrDenied)
 				time.Sleep(15 * time.Second) // b is lost, and the renewal of c fails once
 				if !a.Valid() || b.Valid() || !over(b.Lost()) || !c.Valid() {
-					t.Fatal("valid are:", a.Valid(), b.Valid(), c.Valid())
+					t.Fatal("valid, want true, false, true:", a.Valid(), b.Valid(), c.Valid())
 				}
 				is(t, b.Release(), ErrLost)
 				release(t, c)
@@ -86,7 +86,7 @@ func TestObserver_APanicAnywhereCostsNoLease(t *testing.T) {
 				is(t, a.Release(), ErrClosed)
 				empty(t, s.mem)
 				if panics.Load() == 0 {
-					t.Error("it was not called")
+					t.Error("the observer was not called")
 				}
 			})
 		})
@@ -129,7 +129,7 @@ func TestSeveral_LostAskedForLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if over(early) || over(all.Lost()) {
-			t.Fatal("Release closes it")
+			t.Fatal("Release reported a loss")
 		}
 	})
 }

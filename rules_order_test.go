@@ -73,7 +73,7 @@ func passed(all []turn, one turn) (own, others int) {
 // Inside a process claims are served in order of arrival; between processes the
 // first claim of each counts. A claim with k of its own process before it is passed by
 // at most one turn of each other process for each of these, and one more with hand-over.
-func TestRule6_AWaiterIsOvertakenByABoundedNumber(t *testing.T) {
+func TestAWaiterIsOvertakenByABoundedNumber(t *testing.T) { // rule 6
 	const processes, claims = 3, 100
 	elsewhere := func(t *testing.T, mem *memstore.Store) func() { return other(t, mem, "a", time.Hour).release }
 	write := func(ctx context.Context, l *Locker, _ int) (*Lease, error) { return l.Mutex("a").Lock(ctx) }
@@ -98,12 +98,12 @@ func TestRule6_AWaiterIsOvertakenByABoundedNumber(t *testing.T) {
 				mostOwn, mostOthers = max(mostOwn, own), max(mostOthers, others)
 				k := i % claims
 				if bound := (k + c.more) * (processes - 1) * c.inATurn; others > bound {
-					t.Errorf("one with %d of its process before it was passed by %d of others, the bound is %d", k, others, bound)
+					t.Errorf("one with %d of its process before it was overtaken by %d of others, want at most %d", k, others, bound)
 				}
 			}
-			t.Logf("of %d claims of %d processes, the one passed most was passed by %d of its own process and %d of others", len(all), processes, mostOwn, mostOthers)
+			t.Logf("of %d claims of %d processes, the one overtaken most was overtaken by %d of its own process and %d of others", len(all), processes, mostOwn, mostOthers)
 			if mostOwn > 0 {
-				t.Errorf("passed by %d of its own process", mostOwn)
+				t.Errorf("a claim was overtaken by %d of its own process, want none", mostOwn)
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func TestRule6_AWaiterIsOvertakenByABoundedNumber(t *testing.T) {
 // again. Consecutive readers are one turn of their process, and so is a writer. A claim
 // with g turns of its own process before it is passed by at most g+1 turns of each
 // other process.
-func TestRule6_AWaiterIsOvertakenByABoundedNumberOfReaders(t *testing.T) {
+func TestAWaiterIsOvertakenByABoundedNumberOfReaders(t *testing.T) { // rule 6
 	const processes, readers, claims = 3, 4, 100
 	elsewhere := func(t *testing.T, mem *memstore.Store) func() { return other(t, mem, "a", time.Hour).release }
 	writes := func(i int) bool { return i%(readers+1) == readers }
@@ -137,20 +137,20 @@ func TestRule6_AWaiterIsOvertakenByABoundedNumberOfReaders(t *testing.T) {
 				before := i/(readers+1)*2 + i%(readers+1)/readers // turns of its process
 				inTurns := (before+2)/2*readers + (before+1)/2    // claims of one more turn, beginning with readers
 				if bound := (processes - 1) * inTurns; others > bound {
-					t.Errorf("one with %d turns of its process before it was passed by %d of others, the bound is %d", before, others, bound)
+					t.Errorf("one with %d turns of its process before it was overtaken by %d of others, want at most %d", before, others, bound)
 				}
 				if beside := readers - 1; own > beside || own > 0 && writes(i) {
-					t.Errorf("passed by %d of its own process, and it writes: %v", own, writes(i))
+					t.Errorf("a claim was overtaken by %d of its own process; it is a writer: %v", own, writes(i))
 				}
 			}
-			t.Logf("of %d claims of %d processes, the reader passed most was passed by %d of others, the writer by %d", len(all), processes, most[false], most[true])
+			t.Logf("of %d claims of %d processes, the most overtaken reader was overtaken by %d of others, the writer by %d", len(all), processes, most[false], most[true])
 		})
 	}
 }
 
 // Claims that fit together have their own positions in the store, up to 64 for each
 // process. They are served in order of arrival, across processes.
-func TestRule6_SlotsHaveTheirOwnPositionsAcrossProcesses(t *testing.T) {
+func TestSlotsHaveTheirOwnPositionsAcrossProcesses(t *testing.T) { // rule 6
 	acquire := func(ctx context.Context, l *Locker, _ int) (*Lease, error) {
 		return l.Semaphore("a", 64).Acquire(ctx, 1)
 	}

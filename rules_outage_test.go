@@ -35,7 +35,7 @@ func TestOutage_IsReportedToAllWaitersAtOnce(t *testing.T) {
 			isNot(t, w.err, context.DeadlineExceeded, context.Canceled, ErrHeld)
 			same(t, "failed with the others", w.at, all[0].at)
 			if d := w.at.Sub(start); d > 5*time.Second {
-				t.Fatalf("failed after %v", d)
+				t.Fatalf("failed after %v, want at most 5s", d)
 			}
 		}
 	})
@@ -56,12 +56,12 @@ func TestOutage_IsReportedToTheLocalQueueWhenAPositionLapses(t *testing.T) {
 			same(t, "failed with the others", w.at, all[0].at)
 		}
 		if d := all[0].at.Sub(start); d > store.MaxPositionTTL || d < store.MaxPositionTTL/2 {
-			t.Fatalf("failed after %v", d)
+			t.Fatalf("failed after %v, want half of a position's TTL up to all of it", d)
 		}
 		s.on(nil)
 		time.Sleep(time.Minute)
 		same(t, "entries", len(stored(s.mem, "a").Entries), 1)
-		same(t, "kept for nobody", locks.kept(), 0)
+		same(t, "local waiters left", locks.kept(), 0)
 	})
 }
 
@@ -105,7 +105,7 @@ func TestOutage_LostRacesAreNoOutage(t *testing.T) {
 				release(t, w.got())
 			}
 			time.Sleep(time.Minute)
-			same(t, "kept for nobody", locks.kept(), 0)
+			same(t, "local waiters left", locks.kept(), 0)
 			empty(t, s.mem)
 		})
 	}
@@ -164,7 +164,7 @@ func TestOutage_SilenceIsACauseAfterAWhile(t *testing.T) {
 			})
 			for _, w := range inLine(t, locker(t, s, &Options{Wait: wait}), 2) {
 				w.failed(context.DeadlineExceeded)
-				same(t, "an outage", errors.Is(w.err, ErrUnavailable), outage)
+				same(t, "reported as an outage", errors.Is(w.err, ErrUnavailable), outage)
 			}
 		})
 	}
@@ -351,16 +351,16 @@ func TestOutage_IsReportedToAllAdmittedAtOnce(t *testing.T) {
 						if w != all[0] || !first {
 							same(t, "failed with the others", w.at, all[1].at)
 						} else if d := w.at.Sub(all[1].at); d > time.Second { // it ends by itself
-							t.Errorf("the first failed %v after the others", d)
+							t.Errorf("the first failed %v after the others, want at most 1s", d)
 						}
 					}
 					if d := all[0].at.Sub(start); d > 5*time.Second {
-						t.Errorf("failed after %v", d)
+						t.Errorf("failed after %v, want at most 5s", d)
 					}
 					s.on(nil)
 					time.Sleep(time.Minute)
 					empty(t, s.mem)
-					same(t, "kept for nobody", locks.kept(), 0)
+					same(t, "local waiters left", locks.kept(), 0)
 				})
 			})
 		}
@@ -393,7 +393,7 @@ func TestOutage_AWaiterAdmittedAsItIsReportedLeavesNothing(t *testing.T) {
 				is(t, w.err, ErrUnavailable)
 			}
 			time.Sleep(time.Minute)
-			same(t, "kept for nobody", locks.kept(), 0)
+			same(t, "local waiters left", locks.kept(), 0)
 			s.on(nil)
 		})
 	}
@@ -414,7 +414,7 @@ func TestOutage_ASuccessorHasOnlyTheRest(t *testing.T) {
 		second.failed(context.DeadlineExceeded, ErrUnavailable, errLink)
 		last.failed(ErrUnavailable, errLink)
 		if d := last.at.Sub(start); d > 5500*time.Millisecond {
-			t.Errorf("failed after %v", d)
+			t.Errorf("failed after %v, want at most 5.5s", d)
 		}
 		// After an answer the next claim has the whole five seconds.
 		s.on(nil)
@@ -428,7 +428,7 @@ func TestOutage_ASuccessorHasOnlyTheRest(t *testing.T) {
 		fourth := waits(t, locks.Mutex("a").Lock)
 		fourth.failed(ErrUnavailable, errLink)
 		if d := fourth.at.Sub(start); d < 4*time.Second {
-			t.Errorf("failed after %v", d)
+			t.Errorf("failed after %v, too late", d)
 		}
 		s.on(nil)
 		o.release()

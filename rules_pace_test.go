@@ -35,7 +35,7 @@ func crowd(t *testing.T, mem *memstore.Store, many int, hold time.Duration) (lin
 }
 
 // A crowd of polling waiters is cheap: a waiter polls less often the more are ahead of it.
-func TestRule5_AWaiterBehindManyPollsSeldom(t *testing.T) {
+func TestAWaiterBehindManyPollsSeldom(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		o := other(t, mem, "a", time.Hour)
@@ -43,7 +43,7 @@ func TestRule5_AWaiterBehindManyPollsSeldom(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		first, last := len(links[0].made("poll")), len(links[9].made("poll"))
 		if first < 15 || last > first/2 {
-			t.Errorf("the first has polled %d times, and the last %d times", first, last)
+			t.Errorf("the first polled %d times, and the last %d times; want at least 15, and at most half of that", first, last)
 		}
 		o.release()
 		all.Wait()
@@ -51,7 +51,7 @@ func TestRule5_AWaiterBehindManyPollsSeldom(t *testing.T) {
 }
 
 // A waiter for a name that changes hands quickly polls often, however long it has waited.
-func TestRule5_PollsKeepPaceWithTheQueue(t *testing.T) {
+func TestPollsKeepPaceWithTheQueue(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -73,7 +73,7 @@ func TestRule5_PollsKeepPaceWithTheQueue(t *testing.T) {
 			})
 		}
 		if all.Wait(); locked.Load() < 1000 {
-			t.Errorf("8 claims that hold the name for 20 ms each had it %d times in a minute", locked.Load())
+			t.Errorf("8 claims that hold the name for 20 ms each had it %d times in a minute, want at least 1000", locked.Load())
 		}
 	})
 }
@@ -91,7 +91,7 @@ func (s withSession) Poll(ctx context.Context, c store.Claim) (store.Answer, err
 }
 
 // A poll that finds the claim granted replaces an ask, unless the token of a minimum hold must be shown.
-func TestRule5_APollThatFindsTheGrantIsTheGrant(t *testing.T) {
+func TestAPollThatFindsTheGrantIsTheGrant(t *testing.T) { // rule 5
 	for minHold, want := range map[time.Duration]int{0: 1, time.Second: 2} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
@@ -101,7 +101,7 @@ func TestRule5_APollThatFindsTheGrantIsTheGrant(t *testing.T) {
 			o.release()
 			l := w.got()
 			if asks := len(s.made("ask")); asks != want {
-				t.Errorf("a minimum hold of %v: %d asks, want %d", minHold, asks, want)
+				t.Errorf("with a MinHold of %v: got %d asks, want %d", minHold, asks, want)
 			}
 			release(t, l)
 		})
@@ -109,14 +109,14 @@ func TestRule5_APollThatFindsTheGrantIsTheGrant(t *testing.T) {
 }
 
 // If a poll reports since when the position counts, the waiter need not ask to keep it.
-func TestRule5_APollThatConfirmsThePositionSparesTheAsk(t *testing.T) {
+func TestAPollThatConfirmsThePositionSparesTheAsk(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
 		w := waits(t, locker(t, withSession{withPolls{s}}, nil).Mutex("a").Lock)
 		time.Sleep(9 * time.Second) // in memory a position has its own expiry
 		if asks, polls := len(s.made("ask")), len(s.made("poll")); asks != 1 || polls < 10 {
-			t.Errorf("%d asks and %d polls, want one ask", asks, polls)
+			t.Errorf("got %d asks and %d polls, want one ask and at least 10 polls", asks, polls)
 		}
 		o.release()
 		w.got()
@@ -124,7 +124,7 @@ func TestRule5_APollThatConfirmsThePositionSparesTheAsk(t *testing.T) {
 }
 
 // The claims in the local queue learn from their process's polls who holds.
-func TestRule5_APollReportsTheHolderToTheLocalQueue(t *testing.T) {
+func TestAPollReportsTheHolderToTheLocalQueue(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		first := other(t, s.mem, "a", time.Hour)
@@ -140,7 +140,7 @@ func TestRule5_APollReportsTheHolderToTheLocalQueue(t *testing.T) {
 		first.release()
 		second.ask()
 		inLine.wait()
-		same(t, "the holder", heldBy(t, inLine.err).ID, second.c.ID.String())
+		same(t, "id of the holder", heldBy(t, inLine.err).ID, second.c.ID.String())
 		second.release()
 		inside.got()
 	})

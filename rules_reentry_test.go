@@ -92,7 +92,7 @@ func TestReentry_AnUncoveredClaimIsADeadlockAtOnce(t *testing.T) {
 			_, err := c.lock(c.under.Context(t.Context()))
 			is(t, err, ErrDeadlock)
 			if !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%s: %v, want it to say %q", what, err, c.says)
+				t.Errorf("%s: got %v, want it to say %q", what, err, c.says)
 			}
 		}
 		_, err := locks.With(nil).RWMutex("a").Read().Lock(t.Context()) // not under it: one more reader
@@ -111,7 +111,7 @@ func TestReentry_SlotsDoNotReenter(t *testing.T) {
 		one := take(t, t.Context(), func(ctx context.Context) (*Lease, error) { return sem.Acquire(ctx, 1) })
 		two := take(t, one.Context(t.Context()), func(ctx context.Context) (*Lease, error) { return sem.Acquire(ctx, 2) })
 		if one.ID() == two.ID() || one.Token() == two.Token() {
-			t.Fatal("the slots are the same claim")
+			t.Fatal("two claims of slots have one id or one token")
 		}
 		same(t, "entries", len(stored(s.mem, "s").Entries), 2)
 		_, err := sem.TryAcquire(two.Context(one.Context(t.Context())), 1)
@@ -188,17 +188,17 @@ func TestReentry_TheLastReleaseInAnyOrderGivesTheNameBack(t *testing.T) {
 
 		release(t, outer)
 		if outer.Valid() || outer.Deadline().After(time.Now()) || over(outer.Lost()) {
-			t.Fatal("the outer lease is released")
+			t.Fatal("the outer lease is valid, or lost, after its release")
 		}
 		is(t, context.Cause(outerCtx), ErrReleased)
 		is(t, context.Cause(under), ErrReleased) // its parent has ended
 		if !inner.Valid() || own.Err() != nil {
-			t.Fatal("the inner lease has ended with the outer one")
+			t.Fatal("the inner lease ended with the outer one")
 		}
 		next.waiting()
 		time.Sleep(5 * time.Minute)
 		if !inner.Valid() {
-			t.Fatal("the hold is renewed no more")
+			t.Fatal("the inner lease is no longer renewed")
 		}
 		next.waiting()
 		is(t, outer.Release(), ErrReleased) // counts once
@@ -229,7 +229,7 @@ func TestReentry_AllLeasesOfAHoldAreLostTogether(t *testing.T) {
 		<-inner.Lost()
 		synctest.Wait()
 		if inner.Valid() || outer.Valid() || !over(outer.Lost()) || over(released.Lost()) {
-			t.Fatal("lost are:", !inner.Valid(), !outer.Valid(), over(released.Lost()))
+			t.Fatal("lost, want true, true, false:", !inner.Valid(), !outer.Valid(), over(released.Lost()))
 		}
 		is(t, context.Cause(ctx), ErrLost)
 		is(t, inner.Release(), ErrLost)
@@ -273,7 +273,7 @@ func TestReentry_AReleaseAfterTheDeadlineIsALossForAll(t *testing.T) {
 		suspend(time.Minute)
 		is(t, inner.Release(), ErrLost)
 		if outer.Valid() || !over(outer.Lost()) {
-			t.Fatal("the outer lease is not lost")
+			t.Fatal("the outer lease is valid, or its loss is not reported")
 		}
 		is(t, outer.Release(), ErrLost)
 	})
@@ -355,7 +355,7 @@ func TestReentry_FanOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "inside together", together, again)
+			same(t, "all eight at once", together, again)
 			same(t, "refused", refused.Load(), map[bool]int64{true: 0, false: 8}[again])
 			empty(t, s.mem)
 		}
@@ -382,7 +382,7 @@ func TestReentry_EnteringAsTheLastOneLeavesLosesNothing(t *testing.T) {
 				return
 			}
 			if n := len(stored(s.mem, "a").Entries); n != 1 || !l.Valid() {
-				t.Errorf("inside: valid %v, %d entries", l.Valid(), n)
+				t.Errorf("after the grant: valid %v, %d entries", l.Valid(), n)
 			}
 			if err := l.Release(); err != nil {
 				t.Error(err)
@@ -410,7 +410,7 @@ func TestReentry_TheLastReleaseHandsOver(t *testing.T) {
 		release(t, inner)
 		l := next.got()
 		if l.Token() <= inner.Token() {
-			t.Fatalf("handed over with token %d after %d", l.Token(), inner.Token())
+			t.Fatalf("handed over with token %d, want one larger than %d", l.Token(), inner.Token())
 		}
 		again := take(t, l.Context(t.Context()), m.Lock)
 		same(t, "token", again.Token(), l.Token())

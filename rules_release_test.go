@@ -29,7 +29,7 @@ func contexts(t *testing.T, l *Lease) []context.Context {
 	return append(all, under)
 }
 
-func TestRule7_ReleaseFirstMakesValidFalseAndEndsTheContexts(t *testing.T) {
+func TestReleaseFirstMakesValidFalseAndEndsTheContexts(t *testing.T) { // rule 7
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		var l *Lease
@@ -37,7 +37,7 @@ func TestRule7_ReleaseFirstMakesValidFalseAndEndsTheContexts(t *testing.T) {
 		s.on(func(c *call) fate {
 			if c.op == "release" {
 				if l.Valid() {
-					t.Error("valid when the release is sent")
+					t.Error("the lease is valid when its release is sent")
 				}
 				for i, ctx := range all {
 					if ctx.Err() == nil {
@@ -51,7 +51,7 @@ func TestRule7_ReleaseFirstMakesValidFalseAndEndsTheContexts(t *testing.T) {
 		all = contexts(t, l)
 		for i, ctx := range all {
 			if ctx.Err() != nil {
-				t.Fatalf("context %d has ended", i)
+				t.Fatalf("context %d has ended before the release", i)
 			}
 		}
 		lost := l.Lost()
@@ -62,16 +62,16 @@ func TestRule7_ReleaseFirstMakesValidFalseAndEndsTheContexts(t *testing.T) {
 			isNot(t, context.Cause(ctx), ErrLost)
 		}
 		if over(lost) { // B55
-			t.Fatal("a release reported a loss")
+			t.Fatal("the release reported a loss")
 		}
 		if !time.Now().After(l.Deadline()) {
-			t.Fatal("the deadline of a released lease is not past")
+			t.Fatal("the deadline of a released lease is in the future")
 		}
 		is(t, context.Cause(l.Context(t.Context())), ErrReleased)
 	})
 }
 
-func TestRule7_ReleaseWaitsForTheRenewalInFlight(t *testing.T) {
+func TestReleaseWaitsForTheRenewalInFlight(t *testing.T) { // rule 7
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -87,7 +87,7 @@ func TestRule7_ReleaseWaitsForTheRenewalInFlight(t *testing.T) {
 		go func() {
 			time.Sleep(time.Nanosecond)
 			if l.Valid() || ctx.Err() == nil {
-				t.Error("valid while a release waits for a renewal")
+				t.Error("the lease is valid while its release waits for a renewal")
 			}
 		}()
 		release(t, l)
@@ -97,7 +97,7 @@ func TestRule7_ReleaseWaitsForTheRenewalInFlight(t *testing.T) {
 	})
 }
 
-func TestRule7_ReleaseStopsTheRenewing(t *testing.T) { // B75
+func TestReleaseStopsTheRenewing(t *testing.T) { // rule 7, B75
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -111,7 +111,7 @@ func TestRule7_ReleaseStopsTheRenewing(t *testing.T) { // B75
 	})
 }
 
-func TestRule7_ReleaseIsBoundedOnItsOwnContext(t *testing.T) {
+func TestReleaseIsBoundedOnItsOwnContext(t *testing.T) { // rule 7
 	for ttl, bound := range map[time.Duration]time.Duration{30 * time.Second: 5 * time.Second, 6 * time.Second: 2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
@@ -134,7 +134,7 @@ func TestRule7_ReleaseIsBoundedOnItsOwnContext(t *testing.T) {
 	}
 }
 
-func TestRule7_NothingThereBeforeTheDeadlineIsARepeatedRelease(t *testing.T) {
+func TestNothingThereBeforeTheDeadlineIsARepeatedRelease(t *testing.T) { // rule 7
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -149,7 +149,7 @@ func TestRule7_NothingThereBeforeTheDeadlineIsARepeatedRelease(t *testing.T) {
 	})
 }
 
-func TestRule7_NothingThereAfterTheDeadlineIsALoss(t *testing.T) {
+func TestNothingThereAfterTheDeadlineIsALoss(t *testing.T) { // rule 7
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -169,7 +169,7 @@ func TestRule7_NothingThereAfterTheDeadlineIsALoss(t *testing.T) {
 }
 
 // B51, B52.
-func TestRule7_AfterALossNothingIsSent(t *testing.T) {
+func TestAfterALossNothingIsSent(t *testing.T) { // rule 7
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
@@ -184,13 +184,13 @@ func TestRule7_AfterALossNothingIsSent(t *testing.T) {
 		same(t, "calls after the loss", len(s.made()), sent)
 		st := stored(s.mem, "a")
 		if len(st.Entries) != 1 || st.Entries[0].ID != o.c.ID || st.Entries[0].Expires != time.Minute {
-			t.Fatalf("the next holder was touched: %+v", st.Entries)
+			t.Fatalf("the entry of the next holder was changed: %+v", st.Entries)
 		}
 	})
 }
 
 // A renewal gets the store's answer after the release has begun.
-func TestRule7_ALossReturnedToARenewalInFlightIsReported(t *testing.T) {
+func TestALossReturnedToARenewalInFlightIsReported(t *testing.T) { // rule 7
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -208,7 +208,7 @@ func TestRule7_ALossReturnedToARenewalInFlightIsReported(t *testing.T) {
 }
 
 // B3, B49, B50.
-func TestRule7_ASecondReleaseIsHarmless(t *testing.T) {
+func TestASecondReleaseIsHarmless(t *testing.T) { // rule 7
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -222,14 +222,14 @@ func TestRule7_ASecondReleaseIsHarmless(t *testing.T) {
 			same(t, "entries", len(stored(s.mem, "a").Entries), 1)
 			same(t, "holder", stored(s.mem, "a").Entries[0].ID, next.engine().Probe().Hold().ID)
 			if !next.Valid() {
-				t.Fatal("the second release ended another's lease")
+				t.Fatal("the second release ended the lease of another")
 			}
 			release(t, next)
 		}
 	})
 }
 
-func TestRule7_ConcurrentReleasesSendOne(t *testing.T) {
+func TestConcurrentReleasesSendOne(t *testing.T) { // rule 7
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, s, nil), "a")
@@ -245,14 +245,14 @@ func TestRule7_ConcurrentReleasesSendOne(t *testing.T) {
 				is(t, err, ErrReleased)
 			}
 		}
-		same(t, "that released it", good, 1)
+		same(t, "releases that succeeded", good, 1)
 		same(t, "calls", s.ops(), "try release")
 	})
 }
 
 // A release reports an operator's break only if a renewal has learned of it.
 // The entry itself can still be released.
-func TestRule7_ABrokenHoldCanBeReleased(t *testing.T) {
+func TestABrokenHoldCanBeReleased(t *testing.T) { // rule 7
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, s, nil), "a")
@@ -267,7 +267,7 @@ func TestRule7_ABrokenHoldCanBeReleased(t *testing.T) {
 
 // A broken hold blocks until it expires, as its owner may still be working. A
 // release says that it is not.
-func TestRule7_ABrokenHoldIsFreedWhenItIsReleased(t *testing.T) {
+func TestABrokenHoldIsFreedWhenItIsReleased(t *testing.T) { // rule 7
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, s, nil), "a")
@@ -278,16 +278,16 @@ func TestRule7_ABrokenHoldIsFreedWhenItIsReleased(t *testing.T) {
 		}
 		<-l.Lost()
 		if n := len(stored(s.mem, "a").Entries); n != 1 {
-			t.Fatalf("%d entries before the owner has released, want 1", n)
+			t.Fatalf("got %d entries before the holder released, want 1", n)
 		}
 		err := l.Release()
 		is(t, err, ErrLost)
 		if !strings.Contains(err.Error(), b.Reason) {
-			t.Errorf("%v does not say why", err)
+			t.Errorf("%v does not give the reason of the break", err)
 		}
 		empty(t, s.mem)
 		sent := len(s.made("release"))
 		is(t, l.Release(), ErrLost)
-		same(t, "releases of a second Release", len(s.made("release"))-sent, 0)
+		same(t, "calls of a second Release", len(s.made("release"))-sent, 0)
 	})
 }

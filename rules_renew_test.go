@@ -33,16 +33,16 @@ func (s *link) renewalsFail(until time.Time) {
 }
 
 // B70.
-func TestRule3_RenewedAtAThirdOfTheTTL(t *testing.T) {
+func TestRenewedAtAThirdOfTheTTL(t *testing.T) { // rule 3
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
 		l := lock(t, locker(t, s, &Options{TTL: 6 * time.Second}), "a")
 		time.Sleep(11 * time.Second)
 		same(t, "renewals", fmt.Sprint(sent(s.made("renew"), start)), "[2s 4s 6s 8s 10s]")
-		same(t, "renewed for", s.made("renew")[0].holds[0].TTL, 6*time.Second)
+		same(t, "TTL of the renewal", s.made("renew")[0].holds[0].TTL, 6*time.Second)
 		if !l.Valid() {
-			t.Fatal("lost")
+			t.Fatal("the lease was lost")
 		}
 		same(t, "deadline", l.Deadline(), ends(start.Add(10*time.Second), 6*time.Second))
 		release(t, l)
@@ -50,7 +50,7 @@ func TestRule3_RenewedAtAThirdOfTheTTL(t *testing.T) {
 }
 
 // A store can grant less than was asked for. Then renewals come after a third of that.
-func TestRule3_AShorterGrantIsRenewedSooner(t *testing.T) {
+func TestAShorterGrantIsRenewedSooner(t *testing.T) { // rule 3
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(*call) fate {
@@ -69,7 +69,7 @@ func TestRule3_AShorterGrantIsRenewedSooner(t *testing.T) {
 }
 
 // B74, B76.
-func TestRule3_AnIndeterminateRenewalIsRetriedUntilTheDeadline(t *testing.T) {
+func TestAnIndeterminateRenewalIsRetriedUntilTheDeadline(t *testing.T) { // rule 3
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
@@ -77,31 +77,31 @@ func TestRule3_AnIndeterminateRenewalIsRetriedUntilTheDeadline(t *testing.T) {
 		s.renewalsFail(start.Add(28*time.Second + 800*time.Millisecond))
 		time.Sleep(29*time.Second + 650*time.Millisecond)
 		if !l.Valid() || over(l.Lost()) {
-			t.Fatal("an indeterminate renewal was taken for a loss")
+			t.Fatal("an indeterminate renewal ended the lease")
 		}
 		tries := s.made("renew")
 		last := tries[len(tries)-1]
 		if last.sent.Before(start.Add(28*time.Second + 800*time.Millisecond)) {
-			t.Fatalf("the last retry was %v after the grant", last.sent.Sub(start))
+			t.Fatalf("the last retry was %v after the grant, too early", last.sent.Sub(start))
 		}
 		same(t, "deadline", l.Deadline(), ends(last.sent, 30*time.Second))
 		pauses := map[time.Duration]bool{}
 		for i := 1; i < len(tries); i++ {
 			pause := tries[i].sent.Sub(tries[i-1].sent)
 			if pause > 800*time.Millisecond || pause < 10*time.Millisecond {
-				t.Fatalf("a pause of %v between two tries", pause)
+				t.Fatalf("the pause between two tries was %v, want 10ms to 800ms", pause)
 			}
 			pauses[pause] = true
 		}
 		if len(tries) < 25 || len(pauses) < len(tries)-5 {
-			t.Fatalf("%d tries with %d different pauses between them, want jitter", len(tries), len(pauses))
+			t.Fatalf("%d tries with %d different pauses, want more tries or more jitter", len(tries), len(pauses))
 		}
 		release(t, l)
 	})
 }
 
 // B76.
-func TestRule3_IndeterminateUntilTheDeadlineIsLost(t *testing.T) {
+func TestIndeterminateUntilTheDeadlineIsLost(t *testing.T) { // rule 3
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
@@ -112,13 +112,13 @@ func TestRule3_IndeterminateUntilTheDeadlineIsLost(t *testing.T) {
 		err := l.Release()
 		is(t, err, ErrLost)
 		if !strings.Contains(err.Error(), "time ran out") {
-			t.Fatalf("%v does not say why", err)
+			t.Fatalf("%v does not say that the time ran out", err)
 		}
 	})
 }
 
 // A renewal that the server temporarily refuses is no loss either.
-func TestRule3_ARefusalThatIsNotALossIsRetried(t *testing.T) {
+func TestARefusalThatIsNotALossIsRetried(t *testing.T) { // rule 3
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, s, nil), "a")
@@ -131,13 +131,13 @@ func TestRule3_ARefusalThatIsNotALossIsRetried(t *testing.T) {
 		time.Sleep(12 * time.Second)
 		same(t, "renewals", len(s.made("renew")), 4)
 		if !l.Valid() {
-			t.Fatal("lost")
+			t.Fatal("the lease was lost")
 		}
 	})
 }
 
 // B73, B75, B63.
-func TestRule3_AForeignHoldIsLostAtOnce(t *testing.T) {
+func TestAForeignHoldIsLostAtOnce(t *testing.T) { // rule 3
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
@@ -148,7 +148,7 @@ func TestRule3_AForeignHoldIsLostAtOnce(t *testing.T) {
 		same(t, "lost", time.Since(start), 10*time.Second)
 		is(t, context.Cause(ctx), ErrLost)
 		if l.Valid() {
-			t.Fatal("valid after the store reported the loss")
+			t.Fatal("the lease is valid after the store reported its loss")
 		}
 		is(t, l.Release(), ErrLost)
 		time.Sleep(time.Hour)
@@ -156,7 +156,7 @@ func TestRule3_AForeignHoldIsLostAtOnce(t *testing.T) {
 	})
 }
 
-func TestRule3_TheReasonOfABreakIsReported(t *testing.T) {
+func TestTheReasonOfABreakIsReported(t *testing.T) { // rule 3
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, s, nil), "a")
@@ -169,12 +169,12 @@ func TestRule3_TheReasonOfABreakIsReported(t *testing.T) {
 		err := l.Release()
 		is(t, err, ErrLost)
 		if !strings.Contains(err.Error(), "host is on fire") {
-			t.Fatalf("%v does not have the reason", err)
+			t.Fatalf("%v does not give the reason", err)
 		}
 	})
 }
 
-func TestRule3_ALostEntryIsNeverCreatedAgain(t *testing.T) {
+func TestALostEntryIsNeverCreatedAgain(t *testing.T) { // rule 3
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, s, nil), "a")
@@ -185,7 +185,7 @@ func TestRule3_ALostEntryIsNeverCreatedAgain(t *testing.T) {
 	})
 }
 
-func TestRule3_ARenewalWhoseAnswerIsLostCosts(t *testing.T) {
+func TestARenewalWhoseAnswerIsLostCosts(t *testing.T) { // rule 3
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, s, nil), "a")
@@ -197,7 +197,7 @@ func TestRule3_ARenewalWhoseAnswerIsLostCosts(t *testing.T) {
 		})
 		time.Sleep(10 * time.Minute)
 		if !l.Valid() {
-			t.Fatal("lost, although every other renewal was answered")
+			t.Fatal("the lease was lost, although every other renewal was answered")
 		}
 		release(t, l)
 	})
@@ -214,12 +214,12 @@ func TestMaxHold_IsLostAndReleasedAtItsEnd(t *testing.T) {
 		same(t, "lost", time.Since(start), 65*time.Second)
 		next.got()
 		if late := next.at.Sub(start.Add(65 * time.Second)); late > 4*time.Second {
-			t.Fatalf("the next was granted %v later", late)
+			t.Fatalf("the next was granted %v after MaxHold, want at most 4s", late)
 		}
 		err := l.Release()
 		is(t, err, ErrLost)
 		if !strings.Contains(err.Error(), "MaxHold") {
-			t.Fatalf("%v does not say why", err)
+			t.Fatalf("%v does not name MaxHold", err)
 		}
 		same(t, "releases", len(s.made("release")), 1)
 	})
@@ -227,7 +227,7 @@ func TestMaxHold_IsLostAndReleasedAtItsEnd(t *testing.T) {
 
 // A thousand leases with every fault of a link: while Valid is true, the lease is
 // the only holder in the store.
-func TestRule3_ValidIsNeverTrueAfterAnotherGrant(t *testing.T) {
+func TestValidIsNeverTrueAfterAnotherGrant(t *testing.T) { // rule 3
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -258,7 +258,7 @@ func TestRule3_ValidIsNeverTrueAfterAnotherGrant(t *testing.T) {
 			for end := time.Now().Add(time.Duration(rand.IntN(3000)) * time.Millisecond); time.Now().Before(end) && l.Valid(); {
 				st := stored(s.mem, "a")
 				if len(st.Entries) == 0 || st.Entries[0].ID != l.engine().Probe().Hold().ID || st.Entries[0].Expires <= 0 {
-					t.Fatal("valid, but the store has granted the name to another")
+					t.Fatal("the lease is valid, but the store has granted the name to another")
 				}
 				time.Sleep(7 * time.Millisecond)
 			}
@@ -268,16 +268,16 @@ func TestRule3_ValidIsNeverTrueAfterAnotherGrant(t *testing.T) {
 				done++
 			}
 		}
-		t.Logf("%d released, %d lost, %d not obtained", done, lost, failed)
+		t.Logf("%d released, %d lost, %d not granted", done, lost, failed)
 		if lost < 10 || done < 50 {
-			t.Fatal("too few of one kind to prove anything")
+			t.Fatal("too few releases or losses to prove anything")
 		}
 	})
 }
 
 // An outage is logged as one warning, with the number of leases, however many
 // it affects. Each lease has a line at level debug, and each loss is an error.
-func TestRule3_AnOutageIsOneWarning(t *testing.T) {
+func TestAnOutageIsOneWarning(t *testing.T) { // rule 3
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		var log strings.Builder
@@ -312,7 +312,7 @@ func TestRule3_AnOutageIsOneWarning(t *testing.T) {
 }
 
 // And once for each lease, not for each try.
-func TestRule3_AnOutageIsLoggedOnce(t *testing.T) {
+func TestAnOutageIsLoggedOnce(t *testing.T) { // rule 3
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		var log strings.Builder

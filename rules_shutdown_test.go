@@ -49,15 +49,15 @@ func TestShutdown_WaitsForLeasesAndRenewsThem(t *testing.T) {
 		same(t, "asks in Shutdown", len(s.made("try", "ask"))-calls, 0)
 		time.Sleep(10 * time.Minute)
 		if !one.Valid() || !two.Valid() || down.ended(t) {
-			t.Fatal("Shutdown takes a lease away")
+			t.Fatal("Shutdown ended a lease")
 		}
 		release(t, one)
 		if down.ended(t) {
-			t.Fatal("Shutdown has ended, and a lease is held")
+			t.Fatal("Shutdown returned while a lease is held")
 		}
 		release(t, two)
 		if !down.ended(t) || down.err != nil {
-			t.Fatalf("Shutdown: %v, ended: %v", down.err, down.ended(t))
+			t.Fatalf("Shutdown: %v, returned: %v", down.err, down.ended(t))
 		}
 		empty(t, s.mem)
 	})
@@ -80,7 +80,7 @@ func TestShutdown_WaitsForADoWhoseLeaseHasEnded(t *testing.T) {
 		down := shuts(t.Context(), l)
 		time.Sleep(time.Hour)
 		if down.ended(t) {
-			t.Fatal("Shutdown has ended, and a Do runs")
+			t.Fatal("Shutdown returned while a Do is running")
 		}
 		close(end)
 		if !down.ended(t) || down.err != nil || <-do != nil {
@@ -143,12 +143,12 @@ func TestShutdown_AConcurrentCloseEndsTheWaiting(t *testing.T) {
 		time.Sleep(time.Hour)
 		is(t, l.Close(), errClose)
 		if !one.ended(t) || !two.ended(t) {
-			t.Fatal("Shutdown has not ended with Close")
+			t.Fatal("Shutdown did not return after Close")
 		}
 		is(t, one.err, errClose)
 		is(t, two.err, errClose)
 		if lease.Valid() {
-			t.Error("valid after Close")
+			t.Error("the lease is valid after Close")
 		}
 	})
 }
@@ -166,7 +166,7 @@ func TestShutdown_TheFirstContextThatEndsClosesForAll(t *testing.T) {
 		same(t, "took", time.Since(start), 55*time.Second)
 		is(t, short.err, context.DeadlineExceeded)
 		if long.err != nil {
-			t.Errorf("the other: %v", long.err)
+			t.Errorf("Shutdown with the longer context: %v", long.err)
 		}
 	})
 }
@@ -189,7 +189,7 @@ func TestShutdown_WaitsForNoEndedLease(t *testing.T) {
 				end(s, lease)
 				time.Sleep(31 * time.Second)
 				if !down.ended(t) || down.err != nil {
-					t.Fatalf("ended: %v, %v", down.ended(t), down.err)
+					t.Fatalf("Shutdown returned: %v, error %v", down.ended(t), down.err)
 				}
 			})
 		})
@@ -214,7 +214,7 @@ func TestShutdown_ALeaderFinishesAndNoOtherIsElected(t *testing.T) {
 		is(t, <-led, ErrClosed) // the candidate
 		time.Sleep(time.Hour)
 		if down.ended(t) {
-			t.Fatal("Shutdown has ended, and the candidate still leads")
+			t.Fatal("Shutdown returned while the candidate leads")
 		}
 		close(end)
 		if err := <-led; err != nil {
@@ -251,11 +251,11 @@ func TestShutdown_ADowngradeGoesOn(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		same(t, "weight", stored(s.mem, "a").Entries[0].Weight, int64(1<<29+1))
 		if n := len(s.made("change")); n > 60 {
-			t.Errorf("%d changes sent", n)
+			t.Errorf("%d changes were sent, want at most 60", n)
 		}
 		release(t, lease)
 		if !down.ended(t) {
-			t.Fatal("Shutdown has not ended")
+			t.Fatal("Shutdown did not return")
 		}
 	})
 }
@@ -268,7 +268,7 @@ func TestShutdown_OfLeasesWithoutADeadline(t *testing.T) {
 		down := shuts(t.Context(), l)
 		time.Sleep(time.Hour)
 		if down.ended(t) || !lease.Valid() {
-			t.Fatal("Shutdown takes a lease away")
+			t.Fatal("Shutdown ended a lease")
 		}
 		release(t, lease)
 		if !down.ended(t) || down.err != nil {

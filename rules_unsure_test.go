@@ -37,10 +37,10 @@ func TestATryIsAnsweredOnceTheStoreIsSure(t *testing.T) {
 		began := time.Now()
 		_, err := locker(t, doubting{s, unsureUntil(30 * time.Second)}, nil).Mutex("a").TryLock(t.Context())
 		if took := time.Since(began); !errors.Is(err, ErrHeld) || took < 30*time.Second || took > 31*time.Second {
-			t.Fatalf("%v after %v, want ErrHeld after 30s", err, took)
+			t.Fatalf("got %v after %v, want ErrHeld after 30s", err, took)
 		}
 		if n := len(s.made("try")); n < 10 || n > 40 {
-			t.Errorf("it has tried %d times", n)
+			t.Errorf("got %d tries, want 10 to 40", n)
 		}
 	})
 }
@@ -59,7 +59,7 @@ func TestATryIsGrantedWhatADeadHolderHadOnceThatIsKnown(t *testing.T) {
 		})
 		l, err := locker(t, doubting{s, doubt}, nil).Mutex("a").TryLock(t.Context())
 		if took := time.Until(ends); err != nil || took < -time.Second {
-			t.Fatalf("%v, %v after the end of the doubt", err, -took)
+			t.Fatalf("got %v, %v after the store became sure; want a grant within 1s", err, -took)
 		}
 		release(t, l)
 	})
@@ -73,7 +73,7 @@ func TestATryDoesNotWatchOneHolderAfterAnother(t *testing.T) {
 		began := time.Now()
 		_, err := locker(t, doubting{s, func() time.Duration { return 20 * time.Second }}, nil).Mutex("a").TryLock(t.Context())
 		if took := time.Since(began); !errors.Is(err, ErrHeld) || took > 21*time.Second {
-			t.Fatalf("%v after %v, want ErrHeld after 20s", err, took)
+			t.Fatalf("got %v after %v, want ErrHeld after 20s", err, took)
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestATryThatWatchesEndsWithItsContext(t *testing.T) {
 		began := time.Now()
 		_, err := locker(t, doubting{s, func() time.Duration { return time.Minute }}, nil).Mutex("a").TryLock(ctx)
 		if took := time.Since(began); !errors.Is(err, ErrHeld) || !errors.Is(err, context.DeadlineExceeded) || took > 4*time.Second {
-			t.Fatalf("%v after %v, want ErrHeld once its context has ended", err, took)
+			t.Fatalf("got %v after %v, want ErrHeld once its context has ended", err, took)
 		}
 	})
 }

@@ -41,18 +41,18 @@ func TestUpgrade_ACanceledOneIsChangedBackUntilAnswered(t *testing.T) {
 		up.failed(context.Canceled, ErrHeld)
 		same(t, "returned at", up.at, start)
 		if !u.Valid() || u.Token() != token {
-			t.Fatal("the lease is not what it was")
+			t.Fatal("the canceled upgrade changed the lease")
 		}
 		next.got()
 		if next.at.Before(down) {
-			t.Fatal("a reader was granted before the cancel was applied")
+			t.Fatal("a reader was granted before the change back was applied")
 		}
 		s.on(nil)
 		time.Sleep(10 * time.Second)
 		s.has(t, store.Upgradeable)
 		for _, c := range s.made("change")[2:] { // up, and again once subscribed
 			if c.turn != 2 || c.weight != store.Upgradeable {
-				t.Fatalf("turn %d, weight %d: want the one act back", c.turn, c.weight)
+				t.Fatalf("got turn %d, weight %d, want the change back alone, turn 2", c.turn, c.weight)
 			}
 		}
 		release(t, next.lease)
@@ -104,7 +104,7 @@ func TestUpgrade_AnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) {
 		token := u.Token()
 		is(t, u.Upgrade(t.Context()), ErrLost)
 		if u.Valid() || u.Token() != token || u.engine().Probe().Weight() == store.Full {
-			t.Fatal("an answer after the deadline was used")
+			t.Fatal("an answer after the deadline changed the lease")
 		}
 		is(t, u.Release(), ErrLost)
 	})
@@ -123,7 +123,7 @@ func TestUpgrade_LostWhileItWaits(t *testing.T) {
 		}
 		up.failed(ErrLost)
 		if d := time.Since(up.at); d > time.Second || u.Valid() || !strings.Contains(up.err.Error(), "fire") {
-			t.Fatalf("reported %v ago: %v", d, up.err)
+			t.Fatalf("reported %v ago, want at most 1s: %v", d, up.err)
 		}
 		release(t, reader)
 	})
@@ -143,7 +143,7 @@ func TestUpgrade_AnIndeterminateOneIsTriedAgainThenChangedBack(t *testing.T) {
 		upgradeNow(t, u)
 		same(t, "changes", s.turns(), "1up 1up 1up 1up")
 		if st := stored(s.mem, "a"); st.Entries[0].UpgradeToken != u.Token() || st.Last != u.Token() {
-			t.Fatalf("token %d, the store has %d of %d", u.Token(), st.Entries[0].UpgradeToken, st.Last)
+			t.Fatalf("got token %d, the store has %d, with %d as the last", u.Token(), st.Entries[0].UpgradeToken, st.Last)
 		}
 		downgrade(t, u)
 
@@ -157,12 +157,12 @@ func TestUpgrade_AnIndeterminateOneIsTriedAgainThenChangedBack(t *testing.T) {
 		err := u.Upgrade(t.Context())
 		is(t, err, ErrUnavailable, errLink)
 		if d := time.Since(start); d > 5*time.Second || d < 4*time.Second {
-			t.Fatalf("given up after %v, want five seconds", d)
+			t.Fatalf("Upgrade gave up after %v, want five seconds", d)
 		}
 		synctest.Wait() // the error is returned before the weight is changed back
 		s.has(t, store.Upgradeable)
 		if !u.Valid() || u.Token() != token {
-			t.Fatal("the lease is not what it was")
+			t.Fatal("the failed upgrade changed the lease")
 		}
 		release(t, u.Lease)
 	})
@@ -182,7 +182,7 @@ func TestUpgrade_AnOutageOfTheStoreIsReported(t *testing.T) {
 		})
 		is(t, u.Upgrade(t.Context()), ErrUnavailable, errLink)
 		if d := time.Since(start); d > 5*time.Second {
-			t.Fatalf("returned after %v", d)
+			t.Fatalf("returned after %v, want at most 5s", d)
 		}
 		reader := take(t, t.Context(), locker(t, linkTo(t, s.mem), nil).RWMutex("a").Read().Lock)
 		release(t, reader)
@@ -190,7 +190,7 @@ func TestUpgrade_AnOutageOfTheStoreIsReported(t *testing.T) {
 		s.has(t, store.Upgradeable)
 		last := s.made("change")[len(s.made("change"))-1]
 		if last.sent.Before(away) || last.turn != 2 {
-			t.Fatal("given up before it was answered")
+			t.Fatal("it gave up before the change back was answered")
 		}
 		upgradeNow(t, u)
 
@@ -226,7 +226,7 @@ func TestUpgrade_ADefiniteRefusalIsReturnedUnchanged(t *testing.T) {
 		is(t, u.Upgrade(t.Context()), ErrDenied)
 		same(t, "changes", s.turns(), "1up")
 		if !u.Valid() {
-			t.Fatal("lost")
+			t.Fatal("the lease was lost")
 		}
 		release(t, u.Lease)
 	})
@@ -287,7 +287,7 @@ func TestDowngrade_IsRepeatedUntilItIsAnswered(t *testing.T) {
 		is(t, u.Upgrade(ctx), context.DeadlineExceeded)
 		reader.got()
 		if d := reader.at.Sub(start); d < 30*time.Second || d > 32*time.Second {
-			t.Fatalf("the reader was granted after %v", d)
+			t.Fatalf("the reader was granted after %v, want about 30s", d)
 		}
 		s.on(nil)
 		release(t, reader.lease)
@@ -333,7 +333,7 @@ func TestUpgrade_APendingOneDiesWithItsHolder(t *testing.T) {
 		next := waits(t, locks.RWMutex("a").Read().Lock)
 		next.got()
 		if d := next.at.Sub(died); d > 31*time.Second || d < 29*time.Second {
-			t.Fatalf("granted after %v, want the TTL", d)
+			t.Fatalf("granted after %v, want the TTL, 30s", d)
 		}
 		release(t, reader)
 		release(t, next.lease)
@@ -368,7 +368,7 @@ func TestUpgrade_AForgottenHoldIsALoss(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if !u.Valid() || !other.Valid() {
-			t.Fatal("lost, although nothing was forgotten")
+			t.Fatal("a lease was lost, although the store forgot none")
 		}
 		if err := errors.Join(u.Downgrade(), u.TryUpgrade(t.Context())); err != nil {
 			t.Fatal(err)
@@ -376,7 +376,7 @@ func TestUpgrade_AForgottenHoldIsALoss(t *testing.T) {
 		s.forgot.Store(true)
 		time.Sleep(time.Second + 10*time.Millisecond) // one renewal
 		if u.Valid() || !other.Valid() {
-			t.Errorf("the lease whose upgrade was forgotten is valid: %v; the other one: %v", u.Valid(), other.Valid())
+			t.Errorf("the lease whose upgrade was forgotten is valid: %v, want false; the other: %v, want true", u.Valid(), other.Valid())
 		}
 		is(t, u.Release(), ErrLost)
 		release(t, other.Lease)

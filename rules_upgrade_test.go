@@ -28,7 +28,7 @@ func TestUpgrade_B27_TheHoldIsRenewedMeanwhileAndAfterwards(t *testing.T) {
 		is(t, u.Upgrade(ctx), context.DeadlineExceeded, ErrHeld)
 		time.Sleep(time.Minute)
 		if !u.Valid() || !reader.Valid() {
-			t.Fatal("lost")
+			t.Fatal("a lease was lost")
 		}
 		s.has(t, store.Upgradeable)
 		release(t, reader)
@@ -55,7 +55,7 @@ func TestUpgrade_ARenewalAndAChangeDoNotOverlap(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); took != 700*time.Millisecond {
-			t.Errorf("it took %v, want what is left of the renewal, 700ms", took)
+			t.Errorf("took %v, want what is left of the renewal, 700ms", took)
 		}
 		release(t, u.Lease)
 	})
@@ -147,7 +147,7 @@ func TestUpgrade_WithoutANotificationItPollsAtAThirdOfThePosition(t *testing.T) 
 func TestUpgrade_APlainLeaseHasNone(t *testing.T) {
 	for _, l := range []any{&Lease{}, &LeaseSet{}} {
 		if _, can := l.(interface{ Upgrade(context.Context) error }); can {
-			t.Errorf("a %T can be upgraded", l)
+			t.Errorf("a %T can be upgraded, want it not to", l)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func TestUpgrade_OnAStoreWithoutThemIsUnsupportedAtOnce(t *testing.T) {
 	_, err := locker(t, s, nil).RWMutex("a").Upgradeable().Lock(t.Context())
 	is(t, err, ErrUnsupported)
 	if !strings.Contains(err.Error(), "no way back") || len(s.made()) > 0 {
-		t.Fatalf("%v after %s", err, s.ops())
+		t.Fatalf("got %v after the calls %s, want the reason and no calls", err, s.ops())
 	}
 }
 
@@ -311,11 +311,11 @@ func TestUpgrade_InAStorm(t *testing.T) {
 					cancel()
 					if err == nil {
 						if w, want := weighs(s.mem, "a"); w != store.Full || want != store.Full || len(stored(s.mem, "a").Entries) == 0 {
-							t.Errorf("upgraded, and the store has weight %d", w)
+							t.Errorf("the lease was upgraded, but the store has weight %d", w)
 						}
 						for _, e := range stored(s.mem, "a").Entries {
 							if e.Granted && e.ID != u.engine().Probe().Hold().ID {
-								t.Error("another claim was granted beside an upgraded hold")
+								t.Error("another claim was granted together with an upgraded hold")
 							}
 						}
 						if err := u.Downgrade(); err != nil && !errors.Is(err, ErrUnavailable) {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestRule5_AnIndeterminateAskIsRepeatedThenWithdrawn(t *testing.T) {
+func TestAnIndeterminateAskIsRepeatedThenWithdrawn(t *testing.T) { // rule 5
 	for ttl, longest := range map[time.Duration]time.Duration{30 * time.Second: 5 * time.Second, 2 * time.Second: 2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
@@ -33,14 +33,14 @@ func TestRule5_AnIndeterminateAskIsRepeatedThenWithdrawn(t *testing.T) {
 				same(t, "withdrawn", c.op == "withdraw", i == len(all)-1)
 			}
 			if len(all) < 5 {
-				t.Fatalf("%d calls", len(all))
+				t.Fatalf("%d calls, want at least 5", len(all))
 			}
 			empty(t, s.mem)
 		})
 	}
 }
 
-func TestRule5_AnUnansweredAskIsIndeterminate(t *testing.T) {
+func TestAnUnansweredAskIsIndeterminate(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -59,7 +59,7 @@ func TestRule5_AnUnansweredAskIsIndeterminate(t *testing.T) {
 	})
 }
 
-func TestRule5_AKeptPositionIsAskedForUntilItWouldLapse(t *testing.T) {
+func TestAKeptPositionIsAskedForUntilItWouldLapse(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -73,14 +73,14 @@ func TestRule5_AKeptPositionIsAskedForUntilItWouldLapse(t *testing.T) {
 		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		w.failed(ErrUnavailable)
 		if d := w.at.Sub(start); d > store.MaxPositionTTL || d < store.MaxPositionTTL*9/10 {
-			t.Fatalf("gave up after %v", d)
+			t.Fatalf("gave up after %v, want the TTL of a position or a little less", d)
 		}
 		synctest.Wait()
 		same(t, "entries left", len(stored(s.mem, "a").Entries), 1)
 	})
 }
 
-func TestRule5_ADefiniteErrorLeavesNoPositionBehind(t *testing.T) {
+func TestADefiniteErrorLeavesNoPositionBehind(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -99,7 +99,7 @@ func TestRule5_ADefiniteErrorLeavesNoPositionBehind(t *testing.T) {
 
 // By our own clock: the store may have dropped the position already, or granted it
 // to a waiter that did not poll in time.
-func TestRule5_APositionThatLapsedIsAskedForWithANewID(t *testing.T) {
+func TestAPositionThatLapsedIsAskedForWithANewID(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.onNotification(drop)
@@ -111,7 +111,7 @@ func TestRule5_APositionThatLapsedIsAskedForWithANewID(t *testing.T) {
 		asks := s.made("ask")
 		same(t, "asks", len(asks), 2)
 		if asks[0].id == asks[1].id {
-			t.Fatal("the old id was asked for again")
+			t.Fatal("the expired position was asked for again, with its id")
 		}
 		same(t, "withdrawn", s.made("withdraw")[0].id, asks[0].id)
 		same(t, "waiting", len(stored(s.mem, "a").Entries), 2)
@@ -122,7 +122,7 @@ func TestRule5_APositionThatLapsedIsAskedForWithANewID(t *testing.T) {
 }
 
 // B16 of section 16: a position removed from outside.
-func TestRule5_APositionThatIsLostIsAskedForWithANewID(t *testing.T) {
+func TestAPositionThatIsLostIsAskedForWithANewID(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -138,7 +138,7 @@ func TestRule5_APositionThatIsLostIsAskedForWithANewID(t *testing.T) {
 		asks := s.made("ask")
 		same(t, "asks", len(asks), 3)
 		if asks[1].id == asks[2].id {
-			t.Fatal("the lost id was asked for again")
+			t.Fatal("the lost position was asked for again, with its id")
 		}
 		o.release()
 		release(t, w.got())
@@ -147,7 +147,7 @@ func TestRule5_APositionThatIsLostIsAskedForWithANewID(t *testing.T) {
 	})
 }
 
-func TestRule5_AStoreThatLosesEveryPositionIsUnavailable(t *testing.T) {
+func TestAStoreThatLosesEveryPositionIsUnavailable(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -163,7 +163,7 @@ func TestRule5_AStoreThatLosesEveryPositionIsUnavailable(t *testing.T) {
 }
 
 // B115.
-func TestRule5_ALastAskBeforeTheContextEnds(t *testing.T) {
+func TestALastAskBeforeTheContextEnds(t *testing.T) { // rule 5
 	for _, notifications := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			link := newLink(t)
@@ -185,7 +185,7 @@ func TestRule5_ALastAskBeforeTheContextEnds(t *testing.T) {
 }
 
 // B109, B115, B95: however long the pauses between polls are.
-func TestRule5_AWaitKeepsItsPositionUntilItsContextEnds(t *testing.T) {
+func TestAWaitKeepsItsPositionUntilItsContextEnds(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
@@ -200,14 +200,14 @@ func TestRule5_AWaitKeepsItsPositionUntilItsContextEnds(t *testing.T) {
 		for i, c := range asks {
 			same(t, "id", c.id, asks[0].id)
 			if i > 0 && c.sent.Sub(asks[i-1].sent) > time.Second {
-				t.Fatal("the position was not kept")
+				t.Fatal("the position was not kept: more than 1s between two asks")
 			}
 		}
 	})
 }
 
 // B35: the notification that carries the grant and the end of the context come at once.
-func TestRule5_AfterTheEndOfItsContextNothingIsGranted(t *testing.T) {
+func TestAfterTheEndOfItsContextNothingIsGranted(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -232,13 +232,13 @@ func TestRule5_AfterTheEndOfItsContextNothingIsGranted(t *testing.T) {
 			empty(t, s.mem)
 		}
 		if cancelled == 0 {
-			t.Fatal("granted each time, although the context had ended")
+			t.Fatal("each time it was granted, although the context had ended")
 		}
 	})
 }
 
 // B35: the answer and the end of the context come at once.
-func TestRule5_AnAnswerAtTheEndOfTheContextIsUsedOrReleased(t *testing.T) {
+func TestAnAnswerAtTheEndOfTheContextIsUsedOrReleased(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate { return fate{back: time.Second} })
@@ -259,7 +259,7 @@ func TestRule5_AnAnswerAtTheEndOfTheContextIsUsedOrReleased(t *testing.T) {
 }
 
 // B35, on a store that answers on the caller's goroutine.
-func TestRule5_ASynchronousGrantAfterTheContextIsReleased(t *testing.T) {
+func TestASynchronousGrantAfterTheContextIsReleased(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		locks := locker(t, mem, nil)

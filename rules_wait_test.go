@@ -15,7 +15,7 @@ import (
 
 const third = store.MaxPositionTTL / 3 // of a position's time
 
-func TestRule5_SubscribeThenPoll(t *testing.T) {
+func TestSubscribeThenPoll(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -32,12 +32,12 @@ func TestRule5_SubscribeThenPoll(t *testing.T) {
 		same(t, "calls", s.ops(), "try watch ask")
 		watch, ask := s.made("watch")[0], s.made("ask")[0]
 		if ask.sent.Before(watch.done) {
-			t.Fatal("polled before it was subscribed")
+			t.Fatal("it polled before it had subscribed")
 		}
 	})
 }
 
-func TestRule5_ANameThatIsFreeNeedsNoSubscription(t *testing.T) {
+func TestANameThatIsFreeNeedsNoSubscription(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -52,7 +52,7 @@ func TestRule5_ANameThatIsFreeNeedsNoSubscription(t *testing.T) {
 	})
 }
 
-func TestRule5_OneSubscriptionForAllWaiters(t *testing.T) {
+func TestOneSubscriptionForAllWaiters(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate { return fate{back: 50 * time.Millisecond} })
@@ -75,7 +75,7 @@ func TestRule5_OneSubscriptionForAllWaiters(t *testing.T) {
 	})
 }
 
-func TestRule5_ASubscriptionThatFailedIsTriedAgainAndThenPolled(t *testing.T) {
+func TestASubscriptionThatFailedIsTriedAgainAndThenPolled(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -94,14 +94,14 @@ func TestRule5_ASubscriptionThatFailedIsTriedAgainAndThenPolled(t *testing.T) {
 		watches := s.made("watch")
 		same(t, "subscriptions", len(watches), 2)
 		if after := watches[1].sent.Sub(watches[0].sent); after < engine.ResubscribeAfter {
-			t.Fatalf("tried again after %v", after)
+			t.Fatalf("tried again after %v, too soon", after)
 		}
 		var looked bool
 		for _, c := range s.made("ask") {
 			looked = looked || c.sent.Equal(watches[1].done)
 		}
 		if !looked {
-			t.Fatal("subscribed, but did not poll")
+			t.Fatal("it subscribed, but did not poll")
 		}
 		asked := len(s.made("ask"))
 		o.release()
@@ -111,7 +111,7 @@ func TestRule5_ASubscriptionThatFailedIsTriedAgainAndThenPolled(t *testing.T) {
 }
 
 // As behind a pooler: it is no outage, so it is logged once and seldom tried again.
-func TestRule5_WithoutNotificationsItIsLoggedOnceAndRetried(t *testing.T) {
+func TestWithoutNotificationsItIsLoggedOnceAndRetried(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		s := newLink(t)
@@ -129,7 +129,7 @@ func TestRule5_WithoutNotificationsItIsLoggedOnceAndRetried(t *testing.T) {
 		time.Sleep(5 * engine.NoNotifyFor)
 		same(t, "subscriptions", len(s.made("watch")), 4) // the last came through
 		if n := strings.Count(log.String(), "no wake-ups"); n != 1 {
-			t.Errorf("it is logged %d times: %s", n, log.String())
+			t.Errorf("logged %d times, want once: %s", n, log.String())
 		}
 		o.release()
 		w.got()
@@ -138,7 +138,7 @@ func TestRule5_WithoutNotificationsItIsLoggedOnceAndRetried(t *testing.T) {
 
 // The first ask is a try only if notifications can follow. Otherwise it would be
 // one more statement for each refused claim.
-func TestRule5_WithoutNotificationsThePositionIsAskedForFirst(t *testing.T) {
+func TestWithoutNotificationsThePositionIsAskedForFirst(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
@@ -169,7 +169,7 @@ func TestRule5_WithoutNotificationsThePositionIsAskedForFirst(t *testing.T) {
 }
 
 // B68.
-func TestRule5_MinHoldIsShownBeforeTheCallerHasTheLease(t *testing.T) {
+func TestMinHoldIsShownBeforeTheCallerHasTheLease(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -181,26 +181,26 @@ func TestRule5_MinHoldIsShownBeforeTheCallerHasTheLease(t *testing.T) {
 		start := time.Now()
 		l := lock(t, locker(t, s, &Options{MinHold: time.Minute}), "a")
 		same(t, "calls", s.ops(), "try renew")
-		same(t, "had it after", time.Since(start), 2*time.Second)
+		same(t, "returned after", time.Since(start), 2*time.Second)
 		same(t, "deadline", l.Deadline(), ends(start, 30*time.Second))
 		release(t, l)
 		if l.Valid() {
-			t.Fatal("valid after its release")
+			t.Fatal("the lease is valid after its release")
 		}
 		o := other(t, s.mem, "a", time.Second)
 		if o.a.Granted {
-			t.Fatal("the name is free before its minimum hold has ended")
+			t.Fatal("the name is free before its MinHold has passed")
 		}
 		same(t, "free in", o.a.Until, 58*time.Second)
 		time.Sleep(58 * time.Second)
 		o = other(t, s.mem, "a", time.Second)
 		if !o.a.Granted {
-			t.Fatal("the name is taken after its minimum hold")
+			t.Fatal("the name is taken after its MinHold has passed")
 		}
 	})
 }
 
-func TestRule5_TheSafetyPollIsAtAThirdOfThePosition(t *testing.T) {
+func TestTheSafetyPollIsAtAThirdOfThePosition(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.onNotification(drop)
@@ -215,14 +215,14 @@ func TestRule5_TheSafetyPollIsAtAThirdOfThePosition(t *testing.T) {
 		}
 		o.release()
 		w.got()
-		same(t, "granted though no notification came", w.at.Sub(start), 5*third)
+		same(t, "granted without a notification, after", w.at.Sub(start), 5*third)
 	})
 }
 
 // Waiters for many names ask at the same instants, so that a store can take their
 // asks in one batch. None asks more often than after a third of the position's time,
 // and none much later.
-func TestRule5_PositionsAreKeptTogether(t *testing.T) {
+func TestPositionsAreKeptTogether(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -239,7 +239,7 @@ func TestRule5_PositionsAreKeptTogether(t *testing.T) {
 		for _, c := range s.made("ask") {
 			if before, ok := last[c.name]; ok {
 				if gap := c.sent.Sub(before); gap < third || gap > third*11/10+time.Millisecond {
-					t.Fatalf("%q was asked for %v after the last time", c.name, gap)
+					t.Fatalf("%q was asked for again after %v, want a third of the position's TTL", c.name, gap)
 				}
 			}
 			last[c.name] = c.sent
@@ -248,12 +248,12 @@ func TestRule5_PositionsAreKeptTogether(t *testing.T) {
 			}
 		}
 		if n := len(instants); n < 10 || n > 101 { // of 2000 asks
-			t.Errorf("asks at %d instants", n)
+			t.Errorf("asks at %d instants, want 10 to 101", n)
 		}
 	})
 }
 
-func TestRule5_PollsAtTheEndOfTheObstacleAhead(t *testing.T) {
+func TestPollsAtTheEndOfTheObstacleAhead(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.onNotification(drop)
@@ -267,7 +267,7 @@ func TestRule5_PollsAtTheEndOfTheObstacleAhead(t *testing.T) {
 }
 
 // Pauses of polls grow by half from the least to the most, ±20 %.
-func TestRule5_PollsBackOff(t *testing.T) {
+func TestPollsBackOff(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -284,18 +284,18 @@ func TestRule5_PollsBackOff(t *testing.T) {
 			pause = min(pause*5/4, 800*time.Millisecond)
 		}
 		if len(asks) < 20 || !differ {
-			t.Fatalf("%d asks, jitter %v", len(asks), differ)
+			t.Fatalf("%d asks, want at least 20; jitter: %v", len(asks), differ)
 		}
 		o.release()
 		freed := time.Now()
 		w.got()
 		if late := w.at.Sub(freed); late > time.Second {
-			t.Fatalf("granted %v after the release", late)
+			t.Fatalf("granted %v after the release, want at most 1s", late)
 		}
 	})
 }
 
-func TestRule5_PollsAskOnlyIfItFitsOrAThirdHasPassed(t *testing.T) {
+func TestPollsAskOnlyIfItFitsOrAThirdHasPassed(t *testing.T) { // rule 5
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
@@ -305,13 +305,13 @@ func TestRule5_PollsAskOnlyIfItFitsOrAThirdHasPassed(t *testing.T) {
 		want := fmt.Sprint([]time.Duration{0, third, 2 * third, 3 * third})
 		same(t, "asks", fmt.Sprint(sent(s.made("ask"), start)), want)
 		if looks := len(s.made("poll")); looks < 15 {
-			t.Fatalf("%d polls", looks)
+			t.Fatalf("%d polls, want at least 15", looks)
 		}
 		o.release()
 		freed := time.Now()
 		w.got()
 		if late := w.at.Sub(freed); late > time.Second {
-			t.Fatalf("granted %v after the release", late)
+			t.Fatalf("granted %v after the release, want at most 1s", late)
 		}
 		same(t, "asks", len(s.made("ask")), 5)
 	})

@@ -27,11 +27,11 @@ func (l *Locker) Semaphore(name string, n int) *Semaphore {
 	return &Semaphore{l.engine.Slots(name, n)}
 }
 
-// Total is the number of slots that the semaphore was made with.
+// Total returns the number of slots that the semaphore was made with.
 func (s *Semaphore) Total() int { return s.slots.Limit() }
 
-// Slots is k slots of it as one [Lock]: all k are one lease. Under 1, or over the
-// Total, is an ErrInvalid of the first call.
+// Slots returns k slots as one [Lock]: one lease has all k. A k under 1 or over
+// the Total is an ErrInvalid of the first call.
 func (s *Semaphore) Slots(k int) *Lock { return &Lock{*s.slots.Of(k)} }
 
 // Acquire waits until the caller has k slots. It is the [Lock.Lock] of [Semaphore.Slots].

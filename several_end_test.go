@@ -34,7 +34,7 @@ func TestSeveral_B44_AreLostAsSoonAsOneIs(t *testing.T) {
 				same(t, name+" valid", leases.Lease(name).Valid(), name != which)
 			}
 			if leases.Deadline().After(time.Now()) {
-				t.Fatal("a deadline to come")
+				t.Fatal("the deadline is in the future, although a lease was lost")
 			}
 			is(t, leases.Release(), ErrLost)
 			empty(t, s.mem)
@@ -182,7 +182,7 @@ func TestSeveral_DoEndsWithTheFirstLossAndReleasesAll(t *testing.T) {
 		mine := errors.New("mine")
 		err := two.Do(t.Context(), func(ctx context.Context) error {
 			if LeaseOf(ctx, "a") == nil || LeaseOf(ctx, "b") == nil {
-				t.Error("the context does not have the leases")
+				t.Error("the context does not have both leases")
 			}
 			s.mem.Break("a")
 			<-ctx.Done()
@@ -192,7 +192,7 @@ func TestSeveral_DoEndsWithTheFirstLossAndReleasesAll(t *testing.T) {
 		is(t, err, ErrLost, mine)
 		ran, err := two.TryDo(t.Context(), func(ctx context.Context) error {
 			ran, err := two.TryDo(t.Context(), func(context.Context) error { return mine })
-			same(t, "ran beside it", ran, false)
+			same(t, "the second call ran", ran, false)
 			is(t, err, nil)
 			return LeaseOf(ctx, "b").Release() // on its own
 		})

@@ -91,7 +91,7 @@ func TestSeveral_B45_NoClaimsOrAMissingOneAreRefused(t *testing.T) {
 		_, err := locks.All(claims...).Lock(t.Context())
 		is(t, err, ErrMismatch)
 		if !strings.Contains(err.Error(), "semaphore of 3") {
-			t.Errorf("%s: %v does not name both", what, err)
+			t.Errorf("%s: %v does not name both kinds", what, err)
 		}
 	}
 	same(t, "calls", len(s.made()), 0)
@@ -229,14 +229,14 @@ func TestSeveral_ANameBeforeOneThatIsHeldIsOnlyTried(t *testing.T) {
 		is(t, err, ErrDeadlock)
 		isNot(t, err, ErrHeld)
 		if text := err.Error(); !strings.Contains(text, `"c"`) || !strings.Contains(text, `"d"`) || !strings.Contains(text, "elsewhere") {
-			t.Errorf("%v does not say what is wrong", err)
+			t.Errorf("%v does not name both locks and the holder", err)
 		}
 		_, err = locks.All(mutexes(locks, "c", "e")...).TryLock(under)
 		is(t, err, ErrHeld)
 		o.release()
 		leases, err := locks.All(mutexes(locks, "c", "e")...).Lock(under)
 		if err != nil {
-			t.Fatal("it is free:", err)
+			t.Fatal("TryLock of a free name:", err)
 		}
 		release(t, leases)
 		// The names after d are waited for, and so is any name once d is released.
@@ -282,11 +282,11 @@ func TestSeveral_OneLostWhileItWaitsForTheOthersEndsTheWait(t *testing.T) {
 			s.mem.Break("b")
 			w.failed(ErrLost)
 			if d := w.at.Sub(broken); d > 10*time.Second {
-				t.Errorf("failed after %v", d)
+				t.Errorf("failed after %v, want at most 10s", d)
 			}
 			isNot(t, w.err, context.Canceled, ErrHeld)
 			if !strings.Contains(w.err.Error(), `"b"`) {
-				t.Errorf("%v does not name the lost one", w.err)
+				t.Errorf("%v does not name the lost lock", w.err)
 			}
 			synctest.Wait()
 			same(t, "entries of c", len(stored(s.mem, "c").Entries), 1)
@@ -314,7 +314,7 @@ func TestSeveral_OppositeOrdersNeverWaitForEachOther(t *testing.T) {
 						err := locks.All(claims...).Do(t.Context(), func(context.Context) error {
 							for _, i := range mine {
 								if inside[i].Add(1) != 1 {
-									t.Error("two hold", names[i])
+									t.Error("two hold the lock", names[i])
 								}
 							}
 							time.Sleep(time.Millisecond)
@@ -358,7 +358,7 @@ func TestSeveral_ACanceledWaitLeavesNothing(t *testing.T) {
 				empty(t, s.mem)
 			}
 			if got < 3 || not < 3 {
-				t.Fatalf("%d granted, %d gave up: too few of one kind to prove anything", got, not)
+				t.Fatalf("%d granted, %d canceled: too few of one kind to prove anything", got, not)
 			}
 		})
 	}
@@ -389,14 +389,14 @@ func TestSeveral_NamesTheCallerHoldsAreReentered(t *testing.T) {
 			is(t, err, ErrHeld)
 			release(t, leases)
 			time.Sleep(time.Minute)
-			same(t, "b is held still", b.Valid(), true)
+			same(t, "the lease of b is valid", b.Valid(), true)
 			for _, name := range []string{"a", "c"} {
 				release(t, lock(t, locks, name))
 			}
 			release(t, b)
 			_, err = locks.All(mutexes(locks, "a", "b")...).Lock(lock(t, locks, "b").Context(t.Context()))
 			is(t, err, ErrDeadlock)
-			same(t, "a was not asked for", len(stored(s.mem, "a").Entries), 0)
+			same(t, "entries of a", len(stored(s.mem, "a").Entries), 0)
 		})
 	}
 }

@@ -23,7 +23,7 @@ func TestSeveral_TheDeadlineIsTheEarliestAndEachHasItsToken(t *testing.T) {
 		same(t, "a is the earlier one", b.Deadline().Sub(a.Deadline()), time.Second)
 		same(t, "deadline", leases.Deadline(), a.Deadline())
 		if a.Token() == b.Token() || leases.Token("a") != a.Token() || leases.Token("b") != b.Token() {
-			t.Error("the tokens are not those of the leases")
+			t.Error("a token is not the one of its lease")
 		}
 		same(t, "token of another name", leases.Token("c"), 0)
 		same(t, "lease of another name", leases.Lease("c"), nil)
@@ -51,11 +51,11 @@ func TestSeveral_MinHold_IsShownWhenAllAreThere(t *testing.T) {
 		same(t, "renewals", len(s.made("renew")), 1)
 		same(t, "renewed", len(s.made("renew")[0].holds), 3)
 		if left := time.Until(got.Deadline()); left < 29*time.Second {
-			t.Fatalf("%v are left of the TTL", left)
+			t.Fatalf("%v of the TTL is left, want at least 29s", left)
 		}
 		time.Sleep(time.Minute) // from now on it is renewed like any other
 		if !got.Valid() || len(s.made("renew")) < 5 {
-			t.Fatal("it is not renewed")
+			t.Fatal("the set is not renewed")
 		}
 		release(t, got)
 		for name, want := range map[string]time.Duration{"a": 90 * time.Minute, "b": 2 * time.Hour, "c": 2 * time.Hour} {
@@ -120,7 +120,7 @@ func TestSeveral_MinHold_AForgottenHoldIsNotRecreated(t *testing.T) {
 			}
 			w.failed(ErrLost)
 			if late := time.Since(broken); late > 15*time.Second {
-				t.Fatalf("reported %v after it was forgotten, want it at the next renewal", late)
+				t.Fatalf("the loss was reported %v after the store forgot the hold, want at the next renewal", late)
 			}
 			synctest.Wait()
 			same(t, "entries", len(stored(s.mem, "a").Entries), want)
@@ -194,7 +194,7 @@ func TestSeveral_NoRenew_CountsFromWhenAllAreThere(t *testing.T) {
 		}
 		<-got.Lost()
 		if d := time.Since(start); d < 29*time.Second || d > 30*time.Second {
-			t.Errorf("lost after %v, want the TTL", d)
+			t.Errorf("lost after %v, want the TTL, 30s", d)
 		}
 		for _, name := range got.Names() {
 			same(t, name+" valid", got.Lease(name).Valid(), name == "b")

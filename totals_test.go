@@ -35,7 +35,7 @@ func (c *slotCounts) check(t *testing.T) {
 		}
 	}
 	if all > least {
-		t.Errorf("%d slots are held, and one holder has a total of %d: %v", all, least, c.held)
+		t.Errorf("%d slots are held, but one holder has a total of %d: %v", all, least, c.held)
 	}
 }
 
@@ -48,7 +48,7 @@ func (v *version) work(t *testing.T, ctx context.Context, k int) {
 			return
 		}
 		if err != nil {
-			t.Errorf("version with %d slots: %v", v.total, err)
+			t.Errorf("claim with a total of %d slots: %v", v.total, err)
 			return
 		}
 		v.counts.mu.Lock()
@@ -99,7 +99,7 @@ func TestSemaphore_ItsTotalChangesInARollingDeploy(t *testing.T) {
 					counts.mu.Lock()
 					for _, v := range of {
 						if v.worked == 0 {
-							t.Errorf("after step %d a replica with %d slots has done nothing", i, v.total)
+							t.Errorf("after step %d a replica with a total of %d slots has acquired nothing", i, v.total)
 						}
 						v.worked = 0
 					}

@@ -32,7 +32,7 @@ func TestUpgrade_AsksTheReadersThatBlockItToGiveUp(t *testing.T) {
 		here := take(t, t.Context(), locker(t, withNotifications{linkTo(t, s.mem)}, nil).RWMutex("a").Read().TryLock)
 		there := readerElsewhere(t, s, &Options{Observer: o.tell})
 		one, two, own := listens(here), listens(there), listens(u.Lease)
-		same(t, "asked before", over(one) || over(two), false)
+		same(t, "a reader is asked before the upgrade", over(one) || over(two), false)
 		up := upgrading(t, u)
 		for _, asked := range []<-chan struct{}{one, two} {
 			same(t, "asked", over(asked), true)
@@ -41,18 +41,18 @@ func TestUpgrade_AsksTheReadersThatBlockItToGiveUp(t *testing.T) {
 		event := o.last(t)
 		same(t, "event", event.Kind.String()+": "+event.Reason, "asked to give up: I write")
 		time.Sleep(time.Minute)
-		same(t, "it asks itself", over(own), false)
+		same(t, "its own read lease is asked", over(own), false)
 		release(t, here)
 		up.waiting()
 		release(t, there)
 		up.got()
 		time.Sleep(time.Minute)
-		same(t, "it asks itself", over(own) || u.GiveUpReason() != "", false)
+		same(t, "its own lease is asked", over(own) || u.GiveUpReason() != "", false)
 		downgrade(t, u)
 		next := readerElsewhere(t, s, nil)
 		asked := listens(next)
 		time.Sleep(time.Minute)
-		same(t, "asked once it was granted", over(asked), false)
+		same(t, "a reader is asked after the upgrade was granted", over(asked), false)
 	})
 }
 
@@ -95,7 +95,7 @@ func TestUpgrade_ACanceledOneAsksNoHolder(t *testing.T) {
 		up.cancel()
 		up.failed(context.Canceled, ErrHeld)
 		time.Sleep(11 * time.Second) // by then it has been renewed
-		same(t, "asked still", over(r.AskedToGiveUp()) || r.GiveUpReason() != "", false)
+		same(t, "asked after the upgrade was canceled", over(r.AskedToGiveUp()) || r.GiveUpReason() != "", false)
 		upgrading(t, u)
 		same(t, "asked again", over(r.AskedToGiveUp()), true)
 	})
@@ -110,7 +110,7 @@ func TestUpgrade_ATryAsksNoHolder(t *testing.T) {
 		is(t, u.TryUpgrade(t.Context()), ErrHeld)
 		same(t, "asked", over(asked), false)
 		for _, c := range s.made("change") {
-			same(t, "it says", c.holds[0].GiveUp, "")
+			same(t, "request to give up", c.holds[0].GiveUp, "")
 		}
 	})
 }
@@ -152,7 +152,7 @@ func TestObserver_ReceivesAWaitingUpgrade(t *testing.T) {
 		release(t, one)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		same(t, "events once one has left", len(o.waits), 2)
+		same(t, "events after one reader left", len(o.waits), 2)
 		if !errors.As(o.waits[1].Err, &h) {
 			t.Fatal(o.waits[1].Err)
 		}

@@ -42,7 +42,7 @@ func (m *UpgradeableLock) TryDo(ctx context.Context, fn func(context.Context, *U
 	return tryDo(ctx, &m.claimed, withUpgradeable(fn))
 }
 
-// withUpgradeable is fn for a context that comes from the lease.
+// withUpgradeable passes fn the lease that its context comes from.
 func withUpgradeable(fn func(context.Context, *UpgradeableLease) error) func(context.Context) error {
 	return func(ctx context.Context) error { return fn(ctx, &UpgradeableLease{LeaseFrom(ctx)}) }
 }

@@ -44,7 +44,7 @@ func (s *tracing) note(ctx context.Context, op string) {
 		s.traces[op] += fmt.Sprint(linked)
 	}
 	if ctx.Err() != nil {
-		s.t.Errorf("%s begins with a context that has ended", op)
+		s.t.Errorf("%s starts with a context that has ended", op)
 	}
 	if d, _ := ctx.Deadline(); d.Equal(s.deadline) {
 		s.t.Errorf("%s has the deadline of its caller", op)
@@ -288,7 +288,7 @@ func TestObserver_EventsSayWhoseTheyAre(t *testing.T) {
 		for _, e := range append(o.all, o.waits...) {
 			traces = append(traces, fmt.Sprint(e.Kind), e.Context.Value(traceKey{}), e.Owner.Note, e.ID == store.ID{})
 		}
-		same(t, "of those that wait", strings.TrimSpace(fmt.Sprintln(traces...)), "refused trace 2 nightly false waiting trace 3 nightly false waiting trace 4 nightly true")
+		same(t, "events of the waiters", strings.TrimSpace(fmt.Sprintln(traces...)), "refused trace 2 nightly false waiting trace 3 nightly false waiting trace 4 nightly true")
 		first.cancel()
 	})
 }

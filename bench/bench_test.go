@@ -38,6 +38,7 @@ func TestSuitesRun(t *testing.T) {
 		"zk":       {"holdfast", zkLock, bareNode, "hand-off p50", "locks/s"},
 		"nats":     {"holdfast", bareCreate, "hand-off p50"},
 		"s3":       {"holdfast", bareConditional, "hand-off p50"},
+		"dynamodb": {"holdfast", barePutItem, "hand-off p50"},
 		"redis":    {"holdfast, context.Background()", "redislock", "redsync", "rueidislock", "SET NX + delete", ping, "hand-off p50", overRelease},
 		"poll":     {"holdfast, 10 waiters", "holdfast, 1000 waiters", pollServer},
 		"postgres": {"holdfast", "table lease", "advisory lock", "holdfast, LockTx", bareTxLock, "hand-off p50", "kB"},
@@ -66,7 +67,7 @@ func TestSuitesRun(t *testing.T) {
 			}
 			for _, row := range rows {
 				if !strings.Contains(out.String(), row) {
-					t.Errorf("nothing about %s in:\n%s", row, out.String())
+					t.Errorf("%s is missing in:\n%s", row, out.String())
 				}
 			}
 			t.Log(out.String())
@@ -82,7 +83,7 @@ func complete(t *testing.T, suite, objects string) {
 	t.Helper()
 	rows, err := readRows(strings.NewReader(objects))
 	if err != nil || len(rows) == 0 {
-		t.Fatalf("%d rows, %v", len(rows), err)
+		t.Fatalf("got %d rows, %v", len(rows), err)
 	}
 	for _, r := range rows {
 		wrong := r.Suite != suite || r.Row == "" || strings.Contains(r.Version, "version unknown")
@@ -122,7 +123,7 @@ func TestTheSuiteOfMongoDBRuns(t *testing.T) {
 		}
 		for _, row := range rows {
 			if !strings.Contains(out.String(), row) {
-				t.Errorf("nothing about %s in:\n%s", row, out.String())
+				t.Errorf("%s is missing in:\n%s", row, out.String())
 			}
 		}
 	}
@@ -130,8 +131,8 @@ func TestTheSuiteOfMongoDBRuns(t *testing.T) {
 
 func TestUnknownSuiteIsRefused(t *testing.T) {
 	err := run(t.Context(), setup{rounds: 1, slice: 1, turns: 1, held: 1, hot: 1, each: 1, ttl: 1, seeds: 1, proveFor: 1}, "nonsense")
-	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet, etcd, zk, nats, mongo, s3, crowd, many, hot, scale, command, faults") {
-		t.Errorf("got %v", err)
+	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet, etcd, zk, nats, mongo, s3, dynamodb, crowd, many, hot, scale, command, faults") {
+		t.Errorf("got %v, want an error that lists the suites", err)
 	}
 }
 
@@ -169,7 +170,7 @@ func TestSentCountsWhatClientsSend(t *testing.T) {
 			}
 			want := mon.between(t, c.name == "holdfast")
 			if got := after - before; got != int64(want) || got < 5 {
-				t.Errorf("counted %d commands, MONITOR saw %d of clients", got, want)
+				t.Errorf("counted %d commands, but MONITOR saw %d of clients", got, want)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// chartOf draws the rows of a file that -json has written.
+// chartOf draws the rows of a file written with -json.
 func chartOf(file string, out io.Writer) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -25,14 +25,14 @@ func chartOf(file string, out io.Writer) error {
 	return drawChart(rows, out)
 }
 
-// A bar is holdfast beside the reference of a row. Above one it is the better one.
+// A bar compares holdfast with the reference of a row. Above one, holdfast is better.
 type bar struct {
 	row  row
 	beat spread
 }
 
-// bars are those of the newest run of each row: of holdfast itself, and the first
-// column of each row that is beside a reference.
+// bars returns the bars of holdfast in the newest run of each row: of the first column that has
+// a ratio to a reference.
 func bars(rows []row) (all []bar) {
 	index := map[rowKey]int{}
 	first := map[rowKey]string{} // the column of each row and contender
@@ -53,7 +53,7 @@ func bars(rows []row) (all []bar) {
 			b.beat = spread{1 / b.beat.high, 1 / b.beat.middle, 1 / b.beat.low}
 		}
 		if b.beat.low <= 0 || math.IsInf(b.beat.high, 0) {
-			continue // no place on the scale
+			continue // it does not fit on the scale
 		}
 		if at, ok := index[key]; !ok {
 			index[key] = len(all)
@@ -65,18 +65,18 @@ func bars(rows []row) (all []bar) {
 	return all
 }
 
-// The measures of the picture, in pixels.
+// The dimensions of the picture, in pixels.
 const (
 	chartWidth = 1180
 	chartRow   = 22
 	chartTop   = 64
 	chartFrom  = 460 // where the scale begins
 	chartTo    = 780
-	chartMost  = 64 // the scale goes no further, and what is beyond stands at its end
+	chartMost  = 64 // the end of the scale; bars beyond it are drawn there
 )
 
-// chartStyle has the colours of a light page, and of a dark one. The ground is the
-// picture's own, so it can be read on a page of either kind.
+// chartStyle has the colors for a light page and for a dark one. The picture has its own
+// background, so it is readable on both.
 const chartStyle = `<style>
 text { font: 12px system-ui, sans-serif; fill: #1f2328 }
 .head { font-size: 15px; font-weight: 600 }
@@ -99,12 +99,13 @@ text { fill: #f0f6fc }
 </style>
 `
 
-// drawChart writes an SVG: a dot for each row at the median of the ratios, a line
-// over their middle half, on a scale where twice as fast is as far from one as half.
+// drawChart writes an SVG: for each row a dot at the median of the ratios, and a line from the
+// first to the third quartile. The scale is logarithmic: twice as fast is as far from one as
+// half as fast.
 func drawChart(rows []row, out io.Writer) error {
 	all := bars(rows)
 	if len(all) == 0 {
-		return errors.New("no row has holdfast beside a reference")
+		return errors.New("no row compares holdfast with a reference")
 	}
 	low, high := 0.5, 2.0
 	for _, b := range all {
@@ -129,7 +130,7 @@ func drawChart(rows []row, out io.Writer) error {
 	label("quiet", 12, 40, "start", fmt.Sprintf("%s; %s; commit %.12s; median and quartiles of the ratios of %s rounds",
 		newest.Time.Format("2006-01-02"), newest.Machine, newest.Commit, fromTo(few, many)))
 	step := 2
-	if high/low > 1<<8 { // the numbers must not touch
+	if high/low > 1<<8 { // so that the numbers do not touch
 		step = 4
 	}
 	for tick := 1; 1/float64(tick) >= low; tick *= step {
@@ -173,7 +174,7 @@ func oneOver(n int) string {
 	return fmt.Sprintf("1/%d", n)
 }
 
-// fewestAndMost are the rounds of the bars.
+// fewestAndMost returns the smallest and the largest number of rounds of the bars.
 func fewestAndMost(all []bar) (fewest, most int) {
 	fewest = all[0].row.Rounds
 	for _, b := range all {
@@ -189,7 +190,7 @@ func fromTo(from, to int) string {
 	return fmt.Sprintf("%d to %d", from, to)
 }
 
-// chartLabel is the title of a row, as short as it can be.
+// chartLabel is the title of a row, shortened.
 func chartLabel(r row) string {
 	title := strings.NewReplacer("uncontended lock and unlock", "pair", ", a name each", "", ", from the call of unlock to the return of lock", "",
 		" between two processes", "", "to run a program that does nothing", "run", ", without its begin and end", "").Replace(r.Row)

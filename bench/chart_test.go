@@ -60,6 +60,6 @@ func TestChartIsAnImage(t *testing.T) {
 		}
 	}
 	if err := drawChart(nil, io.Discard); err == nil {
-		t.Error("no rows, and no error")
+		t.Error("a chart without rows is no error")
 	}
 }

@@ -17,40 +17,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childArg as the first argument makes the program a child: a process of its
-// own that locks as its parent says, line by line.
+// childArg as the first argument makes the program a child: a separate process that locks as
+// its parent says, line by line.
 const childArg = "child"
 
-// contenders has all that a child can be, by store.
+// contenders returns all contenders of a store.
 func contenders(suite string) ([]contender, error) {
 	for _, s := range stores {
 		if s.name == suite {
 			return s.all, nil
 		}
 	}
-	return nil, fmt.Errorf("no contenders for %q", suite)
+	return nil, fmt.Errorf("unknown suite %q", suite)
 }
 
-// monotonic is the clock that processes of one machine share, in nanoseconds.
+// monotonic reads the clock that all processes of a machine share, in nanoseconds.
 func monotonic() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err) // no such kernel
+		panic(err) // every kernel has this call
 	}
 	return ts.Nano()
 }
 
-// child is given suite, contender and target, and obeys these lines until the
+// child is given suite, contender and target, and carries out these lines until the
 // end of its input:
 //
-//	lock NAME         answered, once it has the name, by the instant; by 0 if it stalled
-//	unlock            answered by the instants before and after the call
-//	spin NAME MILLIS  locks and unlocks that long; answered by how often, and by
+//	lock NAME         answers, when it has the name, with the time; with 0 if it stalled
+//	unlock            answers with the times before and after the call
+//	spin NAME MILLIS  locks and unlocks for that long; answers with how often, and with
 //	                  1 if it stalled, else 0
-//	crowd NAME N MILLIS  the same on N goroutines at a time
-//	clients N         opens so many in place of its own; answered once it has
-//	come NAME INSTANT MILLIS  each of them locks once at the instant, within the
-//	                  time; answered by how many did not, and when the last did
+//	crowd NAME N MILLIS  the same with N goroutines at once
+//	clients N         opens N clients in place of its own; answers when it has them
+//	come NAME INSTANT MILLIS  has each client lock once at the instant, within the
+//	                  time; answers with how many did not, and when the last one did
 func child(args []string, in io.Reader, out io.Writer) error {
 	if len(args) != 3 {
 		return fmt.Errorf("want suite, contender and target, got %q", args)
@@ -115,7 +115,7 @@ func child(args []string, in io.Reader, out io.Writer) error {
 				return err
 			}
 			closeAll(clients)
-			slog.SetDefault(quiet) // a hundred times the same; what goes wrong is told once
+			slog.SetDefault(quiet) // it would log the same hundreds of times; errors are reported once
 			logging.Disable()
 			if clients, err = openMany(c, args[2], n); err != nil {
 				return err
@@ -133,14 +133,14 @@ func child(args []string, in io.Reader, out io.Writer) error {
 			}
 			fmt.Fprintln(out, failed, last)
 		default:
-			return fmt.Errorf("what is %q?", lines.Text())
+			return fmt.Errorf("unknown line %q", lines.Text())
 		}
 	}
 	return nil
 }
 
-// patience is how long a lock that nobody holds may take until we say that its
-// waiter has stalled: it was never woken.
+// patience is how long locking a free lock may take before we count its waiter as stalled: it
+// was never woken.
 const patience = 3 * time.Second
 
 func lockWithin(l locks, name string, d time.Duration) (func() error, error) {
@@ -148,7 +148,7 @@ func lockWithin(l locks, name string, d time.Duration) (func() error, error) {
 	unlock, err := l.lock(ctx, name)
 	if err != nil {
 		if ctx.Err() != nil {
-			err = ctx.Err() // whatever it says of that
+			err = ctx.Err() // whatever error the library returned
 		}
 		cancel()
 		return nil, err
@@ -159,8 +159,7 @@ func lockWithin(l locks, name string, d time.Duration) (func() error, error) {
 	}, nil
 }
 
-// spinFor locks and unlocks for d, and then waits for the lock under way with
-// patience.
+// spinFor locks and unlocks for d, and then gives the last lock patience to finish.
 func spinFor(l locks, name string, d time.Duration) (n, stalled int, err error) {
 	for start := time.Now(); time.Since(start) < d; n++ {
 		unlock, err := lockWithin(l, name, d-time.Since(start)+patience)
@@ -205,7 +204,7 @@ func startChild(ctx context.Context, suite string, c contender, target string) (
 	return &process{cmd, in, bufio.NewReader(out)}, nil
 }
 
-// startChildren starts n of them. stop ends all at the same time.
+// startChildren starts n children. stop ends them all at the same time.
 func startChildren(ctx context.Context, suite string, c contender, target string, n int) (all []*process, stop func(), err error) {
 	stop = func() {
 		var wg sync.WaitGroup
@@ -231,7 +230,7 @@ func (p *process) tell(format string, args ...any) error {
 	return err
 }
 
-// hear waits for a line and reads the numbers in it.
+// hear waits for a line and parses the numbers in it.
 func (p *process) hear(numbers ...any) error {
 	line, err := p.out.ReadString('\n')
 	if err != nil {
@@ -241,8 +240,8 @@ func (p *process) hear(numbers ...any) error {
 	return err
 }
 
-// stop ends the child: it sees the end of its input, and is killed if that
-// does not help, or if the context has ended.
+// stop ends the child by closing its input. It kills the child if that does not help within 5
+// s, or if the context has ended.
 func (p *process) stop() {
 	p.in.Close()
 	kill := time.AfterFunc(5*time.Second, func() { p.cmd.Process.Kill() })

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A measure is what one contender showed in one round, by column.
+// A measure is the figures of one contender in one round, by column.
 type measure map[string]float64
 
-// A better says which of two figures of a column is the better one.
+// A better says which of two figures of a column is better.
 type better string
 
 const (
@@ -17,17 +17,17 @@ const (
 	less    better = "less"
 )
 
-// A column of a table: what is measured, and how it is printed.
+// A column describes a column of a table: what is measured, and how it is printed.
 type column struct {
 	name   string
 	unit   string // empty: a plain number
 	better better
 	print  func(float64) string
-	ratio  bool // print the ratio to the reference beside it
-	sum    bool // of all rounds, instead of their median
+	ratio  bool // also print the ratio to the reference
+	sum    bool // the total of all rounds, instead of their median
 }
 
-// rate is what the ratios of most tables are of: how often in a second.
+// rate is a number of events per second. The ratios of most tables are of rates.
 func rate(name string) column {
 	return column{name: name, unit: "1/s", better: more, print: count, ratio: true}
 }
@@ -37,27 +37,27 @@ func elapsed(name string) column {
 	return column{name: name, unit: "ns", better: less, print: duration}
 }
 
-// fraction is a part of something, such as that of the least served.
+// fraction is a proportion, such as the least served client's share of the most served one's.
 func fraction(name string) column { return column{name: name, better: more, print: decimals} }
 
-// cost is how much of something is needed.
+// cost is an amount that something needs.
 func cost(name, unit string) column {
 	return column{name: name, unit: unit, better: less, print: decimals}
 }
 
-// beside is the column with its ratio to the reference.
+// beside returns the column with its ratio to the reference.
 func (c column) beside() column {
 	c.ratio = true
 	return c
 }
 
-// stalled counts those that nobody woke.
+// stalled counts the waiters that were never woken.
 var stalled = column{name: "stalled", better: less, print: count, sum: true}
 
-// perLock is what each lock has cost the server.
+// perLock is the cost of each lock to the server.
 var perLock = cost("requests/lock", "requests")
 
-// How figures are printed.
+// Functions that print figures.
 
 func count(v float64) string { return fmt.Sprintf("%.0f", v) }
 
@@ -67,7 +67,7 @@ func tenths(v float64) string { return fmt.Sprintf("%.1f", v) }
 
 func seconds(ns float64) string { return fmt.Sprintf("%.2f s", ns/1e9) }
 
-// duration prints nanoseconds with three digits.
+// duration prints nanoseconds with three significant digits.
 func duration(ns float64) string {
 	d := time.Duration(ns)
 	switch {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// inLock is how long each of those who come at once has the name.
+// inLock is how long each of the clients that come at once holds the name.
 const inLock = time.Millisecond
 
-// openMany opens n clients, some at a time.
+// openMany opens n clients, several at a time.
 func openMany(c contender, target string, n int) ([]locks, error) {
 	all := make([]locks, n)
 	_, err := each(n, func(i int) (err error) {
@@ -21,7 +21,7 @@ func openMany(c contender, target string, n int) ([]locks, error) {
 	return all, err
 }
 
-// closeAll closes them, all at the same time.
+// closeAll closes the clients, all at the same time.
 func closeAll(all []locks) {
 	var wg sync.WaitGroup
 	for _, l := range all {
@@ -32,10 +32,10 @@ func closeAll(all []locks) {
 	wg.Wait()
 }
 
-// come has each client lock the name at the instant, and tells how many of them
-// did not get it within the limit, when the last got it, and what went wrong.
+// come has each client lock the name at the instant at. It returns how many did not get it
+// within the limit, when the last one got it, and the errors.
 func come(all []locks, name string, at int64, limit time.Duration) (failed int, last int64, why []wrong) {
-	var mu sync.Mutex // of these; some are still under way when the limit is over
+	var mu sync.Mutex // guards came; some clients are still running after the limit
 	var came struct {
 		had  int
 		last int64
@@ -66,14 +66,15 @@ func come(all []locks, name string, at int64, limit time.Duration) (failed int, 
 	go func() { wg.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(time.Duration(at-monotonic()) + limit + patience): // some heed no context
+	case <-time.After(time.Duration(at-monotonic()) + limit + patience): // some contenders ignore their context
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	return len(all) - came.had, came.last, slices.Clone(came.why)
 }
 
-// A wrong is what went wrong, if need be in other words of other processes.
+// A wrong is an error and how often it occurred. Errors of other processes may have different
+// texts.
 type wrong struct {
 	first error
 	often int

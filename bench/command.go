@@ -15,9 +15,9 @@ const (
 	runWhole = "holdfast run x -- true, whole program"
 )
 
-// command measures `holdfast run` against the programs of the system that do a
-// part of what it does: what it costs to run a command that does nothing, what
-// its processes take while a command runs, and what is done before main.
+// command measures `holdfast run` against system programs that do part of its work: what it
+// costs to run a command that does nothing, what its processes use while a command runs, and
+// how long package initialization takes.
 func command(ctx context.Context, s setup) error {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
@@ -28,7 +28,7 @@ func command(ctx context.Context, s setup) error {
 	if err := buildCommand(ctx, whole, "", ""); err != nil {
 		return err
 	}
-	if err := buildCommand(ctx, lean, "holdfast_lean", "-X main.whole="+whole); err != nil { // as scripts/release does
+	if err := buildCommand(ctx, lean, "holdfast_lean", "-X main.whole="+whole); err != nil { // like scripts/release
 		return err
 	}
 	files := "file:" + filepath.Join(dir, "store")
@@ -56,8 +56,8 @@ func commandOnRedis(ctx context.Context, s setup, dir, lean, whole string) error
 	return nil
 }
 
-// commandRuns measures how long it takes to run a program that does nothing. The
-// programs of the system lock a file whatever the store is.
+// commandRuns measures how long it takes to run a program that does nothing. The system
+// programs lock a file whatever the store is.
 func commandRuns(ctx context.Context, s setup, title, dir, lean, whole, store string) error {
 	program := func(name string, argv ...string) runner {
 		return runner{name, func(ctx context.Context) (measure, error) {
@@ -92,8 +92,8 @@ func commandRuns(ctx context.Context, s setup, title, dir, lean, whole, store st
 	return rounds(ctx, s, title, "flock … true", []column{elapsed("p50").beside()}, runners)
 }
 
-// buildCommand builds the command from the source that this program is of, as
-// scripts/release does, with the build tags and flags of the linker.
+// buildCommand builds the command from the source of this program's module, with build tags and
+// linker flags, as scripts/release does.
 func buildCommand(ctx context.Context, to, tags, flags string) error {
 	source, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/holdfast-go/holdfast").Output()
 	if err != nil {
@@ -101,14 +101,14 @@ func buildCommand(ctx context.Context, to, tags, flags string) error {
 	}
 	linked := to + ".linked"
 	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w "+flags, "-tags", tags, "-o", linked, "./cmd/holdfast")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // or the dynamic linker adds a fifth
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // otherwise the dynamic linker adds a fifth
 	build.Dir = strings.TrimSpace(string(source))
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the command: %w\n%s", err, out)
 	}
-	// What the linker has just written is in memory in small pages: to run it takes
-	// 2 to 3 ms longer than to run a copy, or a program that was read from a disk, and
-	// that changes from build to build.
+	// A file that the linker has just written is in memory in small pages. Running it takes 2
+	// to 3 ms longer than running a copy, or a program read from disk, and that differs from
+	// build to build.
 	program, err := os.ReadFile(linked)
 	if err != nil {
 		return err

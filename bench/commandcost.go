@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// commandMemory tells what the processes of one `holdfast run` take while the
-// command sleeps.
+// commandMemory reports the memory of the processes of one `holdfast run` while the command
+// sleeps.
 func commandMemory(ctx context.Context, s setup, holdfast, store string) error {
 	if runtime.GOOS != "linux" {
-		return nil // nothing like smaps_rollup
+		return nil // there is no smaps_rollup
 	}
 	cmd := exec.CommandContext(ctx, holdfast, "run", "x", "--", "sh", "-c", "echo; exec sleep 1000")
 	cmd.Env = append(os.Environ(), "HOLDFAST_STORE="+store)
@@ -61,7 +61,7 @@ func commandMemory(ctx context.Context, s setup, holdfast, store string) error {
 	}
 }
 
-// rollup is what a process takes, in KiB.
+// rollup returns the memory of a process, in KiB.
 func rollup(pid int) (resident, private int, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	for line := range strings.Lines(string(text)) {
@@ -80,8 +80,8 @@ func rollup(pid int) (resident, private int, err error) {
 	return resident, private, err
 }
 
-// commandInit tells what the packages of the command do before main: in the front
-// of `run`, which needs few of them, and in the engine, which has all.
+// commandInit reports how long package initialization takes before main: in the front process
+// of `run`, which needs few packages, and in the engine process, which has all.
 func commandInit(ctx context.Context, s setup, holdfast, store string) error {
 	names := [2]string{"front", "engine"}
 	var times [2]map[string][]float64
@@ -104,9 +104,9 @@ func commandInit(ctx context.Context, s setup, holdfast, store string) error {
 			if len(f) < 6 || f[0] != "init" {
 				continue
 			}
-			if first = cmp.Or(first, f[1]); f[1] == first { // all begin with the same
+			if first = cmp.Or(first, f[1]); f[1] == first { // all processes initialize this package first
 				if process++; process >= len(names) {
-					return errors.New("more than two processes tell of their initialisation")
+					return errors.New("more than two processes report their initialization")
 				}
 				totals[process] = append(totals[process], 0)
 			}

@@ -11,24 +11,22 @@ import (
 	"strings"
 )
 
-// comparedSuites are compared unless others are named: what takes a few seconds in a
-// round.
+// comparedSuites are the suites compared by default. Each takes a few seconds a round.
 var comparedSuites = []string{"memory", "file", "redis", "poll", "postgres", "mysql", "redlock", "fleet", "etcd", "zk", "nats", "crowd", "hot", "command"}
 
-// A tree is one of the two that are compared.
+// A tree is one of the two source trees that are compared.
 type tree struct {
-	dir    string // of its bench
+	dir    string // its bench directory
 	bench  string // the program
 	commit string
 }
 
-// compare measures holdfast of this tree and of another commit, in turns, and reports
-// which rows have become slower.
+// compare measures holdfast of this tree and of another commit, in turns, and reports which
+// rows became slower.
 //
-// Both are measured by the bench of this tree, which is also put into the other one,
-// with the package that starts the servers. So the commit may be older than any of
-// this; but one whose API the bench cannot use cannot be compared, and that is what it
-// says then.
+// Both are measured with the bench of this tree and with its package that starts the servers,
+// which are copied into the other tree. So the commit may be older than the bench. If the bench
+// cannot use the commit's API, compare fails and says so.
 func compare(ctx context.Context, s setup, old string, suites []string) error {
 	if len(suites) == 0 {
 		suites = comparedSuites
@@ -38,7 +36,7 @@ func compare(ctx context.Context, s setup, old string, suites []string) error {
 		return err
 	}
 	if s.rounds < leastPairs {
-		fmt.Fprintf(s.out, "With fewer than %d rounds no row can be told from noise.\n", leastPairs)
+		fmt.Fprintf(s.out, "With fewer than %d rounds the noise hides every difference.\n", leastPairs)
 	}
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
@@ -50,13 +48,13 @@ func compare(ctx context.Context, s setup, old string, suites []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s, %d rounds of each in turns\nold: %s\nnew: %s\n", machine(), s.rounds, before.commit, now.commit)
+	fmt.Fprintf(s.out, "%s, %d rounds of each in turn\nold: %s\nnew: %s\n", machine(), s.rounds, before.commit, now.commit)
 	var all []compared
 	var only []rowKey
 	for _, suite := range wanted {
 		var rows [2][][]row
 		for i := range s.rounds {
-			// Neither is always the first of a pair.
+			// Alternate which tree is first in a pair.
 			for j := range 2 {
 				which := (i + j) % 2
 				got, err := []tree{before, now}[which].measure(ctx, s, suite.name)
@@ -73,7 +71,7 @@ func compare(ctx context.Context, s setup, old string, suites []string) error {
 	return printCompared(s.out, all, only)
 }
 
-// bothTrees builds the bench in a copy of the old commit, and in this tree.
+// bothTrees builds the bench in a copy of the old commit and in this tree.
 func bothTrees(ctx context.Context, dir, old string) (before, now tree, err error) {
 	root, err := output(ctx, ".", "git", "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -101,12 +99,12 @@ func bothTrees(ctx context.Context, dir, old string) (before, now tree, err erro
 		return before, now, err
 	}
 	if _, err := output(ctx, before.dir, "go", "build", "-buildvcs=false", "-o", before.bench, "."); err != nil {
-		return before, now, fmt.Errorf("this bench does not build with holdfast of %s, so that cannot be compared: %w", hash, err)
+		return before, now, fmt.Errorf("this bench does not build with holdfast of %s, so the two cannot be compared: %w", hash, err)
 	}
 	return before, now, nil
 }
 
-// copyCommit puts the files of a commit into a directory that is not there yet.
+// copyCommit writes the files of a commit to a directory that does not exist yet.
 func copyCommit(ctx context.Context, root, hash, to string) error {
 	archive := to + ".tar"
 	if _, err := output(ctx, root, "git", "archive", "-o", archive, hash); err != nil {
@@ -120,7 +118,7 @@ func copyCommit(ctx context.Context, root, hash, to string) error {
 	return err
 }
 
-// measure runs one round of a suite, with holdfast alone.
+// measure runs one round of a suite, with holdfast only.
 func (t tree) measure(ctx context.Context, s setup, suite string) ([]row, error) {
 	args := []string{
 		"-json", "-ours", "-rounds", "1", "-held", "100", "-pairs", "0",
@@ -131,7 +129,7 @@ func (t tree) measure(ctx context.Context, s setup, suite string) ([]row, error)
 	}
 	cmd := exec.CommandContext(ctx, t.bench, args...)
 	cmd.Dir, cmd.Env = t.dir, append(os.Environ(), commitEnv+"="+t.commit)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it stops its servers
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it stops its servers
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {
@@ -140,7 +138,7 @@ func (t tree) measure(ctx context.Context, s setup, suite string) ([]row, error)
 	return readRows(&out)
 }
 
-// output runs a program in a directory, and returns what it prints.
+// output runs a program in a directory, and returns its output.
 func output(ctx context.Context, dir, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir

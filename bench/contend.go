@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// contendingClients is how many clients in this process want one name at a time, each
-// with connections of its own.
+// contendingClients is how many clients in this process compete for one name, each with its own
+// connections.
 const contendingClients = 8
 
 var contendedColumns = []column{
@@ -54,7 +54,7 @@ func contend(ctx context.Context, all []locks, goroutines int, d time.Duration) 
 	if firstErr != nil {
 		return nil, firstErr
 	}
-	if len(waits) == 0 { // the machine stood still
+	if len(waits) == 0 { // the machine stalled
 		return measure{"locks/s": 0}, nil
 	}
 	slices.Sort(waits)
@@ -65,7 +65,7 @@ func contend(ctx context.Context, all []locks, goroutines int, d time.Duration) 
 	}, nil
 }
 
-// hotClients measures clients of one goroutine each that want one name.
+// hotClients measures clients with one goroutine each that compete for one name.
 func hotClients(ctx context.Context, s setup, title, reference string, cs []contender, target string) error {
 	var runners []runner
 	for _, c := range cs {
@@ -74,7 +74,7 @@ func hotClients(ctx context.Context, s setup, title, reference string, cs []cont
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		if _, err := contend(ctx, all, 1, 0); err != nil { // connections and tables are there
+		if _, err := contend(ctx, all, 1, 0); err != nil { // creates connections and tables
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		runners = append(runners, runner{c.name, func(ctx context.Context) (measure, error) {

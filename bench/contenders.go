@@ -17,13 +17,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ttl is every contender's. It is long, so that no renewal falls into the
-// short measurements.
+// ttl is the TTL of every contender. It is long, so that no renewal happens during a short
+// measurement.
 const ttl = 30 * time.Second
 
-// locks are the locks of one contender, opened by one process.
+// locks is a contender as one process opens it.
 type locks interface {
-	// lock waits until the name is ours and returns what gives it back.
+	// lock waits until it has the name, and returns the function that unlocks it.
 	lock(ctx context.Context, name string) (unlock func() error, err error)
 	close() error
 }
@@ -33,23 +33,23 @@ type contender struct {
 	name string
 	// open connects to the target: a server's address, or a directory.
 	open func(target string) (locks, error)
-	// inner are the commands that its scripts call inside Redis. They are no
-	// commands that a client sent, though Redis counts them.
+	// inner are the Redis commands that its scripts call. Redis counts them, although no client
+	// sent them.
 	inner []string
-	// alone says that it is for names that nobody else wants.
+	// alone says that it works only for names without contention.
 	alone bool
-	// with is open for holdfast with other options; nil: it is another's.
+	// with is open for holdfast with other options; nil for other libraries.
 	with func(target string, o *holdfast.Options) (ours, error)
 }
 
-// onStore is holdfast on a store.
+// onStore is the contender for holdfast on a store.
 func onStore(with func(target string, o *holdfast.Options) (ours, error), inner ...string) contender {
 	return contender{name: "holdfast", inner: inner, with: with, open: func(target string) (locks, error) {
 		return with(target, &holdfast.Options{TTL: ttl})
 	}}
 }
 
-// patient are those of the contenders that can wait for a name.
+// patient returns the contenders that can wait for a name.
 func patient(cs []contender) (some []contender) {
 	for _, c := range cs {
 		if !c.alone {
@@ -65,16 +65,16 @@ func named(cs []contender, name string) (contender, error) {
 			return c, nil
 		}
 	}
-	return contender{}, fmt.Errorf("no contender %q", name)
+	return contender{}, fmt.Errorf("unknown contender %q", name)
 }
 
 // ours is holdfast on any store.
 type ours struct {
 	*holdfast.Locker
-	end func() // closes the client of the store; nil: there is none
+	end func() // closes the store's client; nil: there is no client
 }
 
-// oursOn locks on a store that has just been made. end closes its client.
+// oursOn returns a locker on a new store. end closes the store's client.
 func oursOn(s store.Store, err error, o *holdfast.Options, end func()) (ours, error) {
 	var l *holdfast.Locker
 	if err == nil {
@@ -101,8 +101,8 @@ func (o ours) close() error {
 	return o.Close()
 }
 
-// lockRedislock waits by asking again each 10 ms: it has no wake-up, and
-// without a strategy it does not wait at all.
+// lockRedislock polls every 10 ms: it has no notifications, and without a retry strategy it
+// does not wait at all.
 type lockRedislock struct {
 	rdb    *redis.Client
 	client *redislock.Client
@@ -123,8 +123,8 @@ func (p lockRedislock) lock(ctx context.Context, name string) (func() error, err
 
 func (p lockRedislock) close() error { return p.rdb.Close() }
 
-// lockRedsync keeps its own retry delays, but never gives up, nor on an answer
-// before 6 s: a machine that stands still is nothing to measure.
+// lockRedsync keeps its own retry delays, but never stops retrying, and waits 6 s for an
+// answer: a stall of the machine must not affect the result.
 type lockRedsync struct {
 	rdb *redis.Client
 	rs  *redsync.Redsync
@@ -150,9 +150,8 @@ func (p lockRedsync) lock(ctx context.Context, name string) (func() error, error
 
 func (p lockRedsync) close() error { return p.rdb.Close() }
 
-// lockRueidis has one key a lock, as all others have. Its default is to give up
-// on an answer after 20 ms and then to wait for a wake-up that may never come;
-// on a busy machine it stood still.
+// lockRueidis uses one key for each lock, like the others. By default it waits only 20 ms for
+// an answer, and then for a notification that may never come; on a busy machine it hung.
 type lockRueidis struct{ l rueidislock.Locker }
 
 func openRueidis(addr string) (locks, error) {
@@ -168,13 +167,13 @@ func (p lockRueidis) lock(ctx context.Context, name string) (func() error, error
 	if err != nil {
 		return nil, err
 	}
-	return func() error { cancel(); return nil }, nil // it tells no error
+	return func() error { cancel(); return nil }, nil // it returns no error
 }
 
 func (p lockRueidis) close() error { p.l.Close(); return nil }
 
-// lockBare is what everybody writes first: SET NX PX and a compare-and-delete.
-// It is the floor: no queue, no token, no renewal, no wake-up.
+// lockBare is the simplest Redis lock: SET NX PX and a compare-and-delete. It is the lower
+// bound: no queue, no token, no renewal, no notification.
 type lockBare struct{ rdb *redis.Client }
 
 func openBare(addr string) (locks, error) {

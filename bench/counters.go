@@ -16,17 +16,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// What servers count, as far as each does.
+// What servers count. Not all count both.
 const (
-	requests = "requests" // that clients have sent
-	writes   = "writes"   // changes of its data, or entries of its log
+	requests = "requests" // sent by clients
+	writes   = "writes"   // changes of the server's data, or entries of its log
 )
 
-// A counter is what a server has counted until now. Of Redis the contender says
-// which commands its scripts call. Nil counts nothing.
+// A counter returns what a server has counted so far. For Redis, the contender says which
+// commands its scripts call. A nil counter counts nothing.
 type counter func(ctx context.Context, c contender) (measure, error)
 
-// during is what the server counts while f runs.
+// during returns what the server counts while f runs.
 func (count counter) during(ctx context.Context, c contender, f func() error) (measure, error) {
 	if count == nil {
 		return nil, f()
@@ -45,7 +45,7 @@ func (count counter) during(ctx context.Context, c contender, f func() error) (m
 	return after, err
 }
 
-// countRedis counts on all of the servers; the clients are for nothing else.
+// countRedis counts on all of the servers. The clients are used for nothing else.
 func countRedis(clients ...*redis.Client) counter {
 	return func(ctx context.Context, c contender) (measure, error) {
 		m := measure{}
@@ -73,8 +73,7 @@ func countRedis(clients ...*redis.Client) counter {
 	}
 }
 
-// countEtcd counts the messages of all calls and streams, and what was proposed to
-// the cluster.
+// countEtcd counts the messages of all calls and streams, and the proposals to the cluster.
 func countEtcd(addr string) counter {
 	return func(ctx context.Context, _ contender) (measure, error) {
 		body, err := get(ctx, "http://"+addr+"/metrics")
@@ -119,7 +118,7 @@ func get(ctx context.Context, url string) (io.ReadCloser, error) {
 	return answer.Body, nil
 }
 
-// countZooKeeper counts packets, pings among them, and transactions.
+// countZooKeeper counts packets, including pings, and transactions.
 func countZooKeeper(addr string) counter {
 	return func(ctx context.Context, _ contender) (measure, error) {
 		says, err := zooKeeperSays(ctx, addr)
@@ -137,14 +136,14 @@ func countZooKeeper(addr string) counter {
 			if err != nil {
 				return nil, fmt.Errorf("srvr: %s: %w", what, err)
 			}
-			m[column] = float64(n & (1<<32 - 1)) // above that is the epoch of the Zxid
+			m[column] = float64(n & (1<<32 - 1)) // the higher bits are the epoch of the Zxid
 		}
 		return m, nil
 	}
 }
 
-// countNATS counts the messages that clients have sent, and those that all streams
-// have stored.
+// countNATS counts the messages that clients have sent, and the messages that all streams have
+// stored.
 func countNATS(monitor string) counter {
 	return func(ctx context.Context, _ contender) (measure, error) {
 		var vars struct {
@@ -180,8 +179,7 @@ func countNATS(monitor string) counter {
 	}
 }
 
-// countPostgres counts statements and rows written. The connection is for nothing
-// else.
+// countPostgres counts statements and written rows. The connection is used for nothing else.
 func countPostgres(conn *pgx.Conn) counter {
 	return func(ctx context.Context, _ contender) (measure, error) {
 		var statements, rows float64
@@ -191,7 +189,7 @@ func countPostgres(conn *pgx.Conn) counter {
 	}
 }
 
-// countMariaDB counts statements and rows written.
+// countMariaDB counts statements and written rows.
 func countMariaDB(db *sql.DB) counter {
 	return func(ctx context.Context, _ contender) (measure, error) {
 		rows, err := db.QueryContext(ctx, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions', 'Handler_write', 'Handler_update', 'Handler_delete')")
@@ -216,8 +214,8 @@ func countMariaDB(db *sql.DB) counter {
 	}
 }
 
-// countS3 counts the lines of versitygw's access log: one for each request, written before its answer. A PUT or DELETE that succeeds is a
-// write.
+// countS3 counts the lines of versitygw's access log. It has one line for each request, written before the answer. A
+// PUT or DELETE that succeeds is a write.
 func countS3(log string) counter {
 	return func(context.Context, contender) (measure, error) {
 		text, err := os.ReadFile(log)
@@ -231,10 +229,10 @@ func countS3(log string) counter {
 				continue
 			}
 			if len(f) < 11 {
-				return nil, fmt.Errorf("the access log of versitygw has a line of another form: %s", line)
+				return nil, fmt.Errorf("the access log of versitygw has a line in another format: %s", line)
 			}
 			m[requests]++
-			operation, status := f[7], f[10] // no bucket or key of ours has a space
+			operation, status := f[7], f[10] // our buckets and keys contain no spaces
 			if (operation == "s3_PutObject" || operation == "s3_DeleteObject") && strings.HasPrefix(status, "2") {
 				m[writes]++
 			}

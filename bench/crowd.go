@@ -10,21 +10,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A crowd is many goroutines of a process that want one name.
+// A crowd is many goroutines of a process that compete for one name.
 const (
 	crowdAlone = 100 // in one process
-	crowdOfTwo = 50  // in each of two
+	crowdOfTwo = 50  // in each of two processes
 )
 
-// crowd lets goroutines lock and unlock one name without rest for d, doing
-// nothing while they have it.
+// crowd has goroutines lock and unlock one name without pause for d. They do nothing while they
+// hold it.
 func crowd(l locks, name string, goroutines int, d time.Duration) (c crowded, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d+patience)
 	defer cancel()
 	var (
 		wg    sync.WaitGroup
-		mu    sync.Mutex // of what is returned
-		given time.Time  // when the last one unlocked; for whoever has the name
+		mu    sync.Mutex // guards the results
+		given time.Time  // when the last holder unlocked; guarded by the lock itself
 		took  []time.Duration
 	)
 	start := time.Now()
@@ -35,7 +35,7 @@ func crowd(l locks, name string, goroutines int, d time.Duration) (c crowded, er
 			for why == nil && stuck == 0 && time.Since(start) < d {
 				var unlock func() error
 				unlock, why = l.lock(ctx, name)
-				if why != nil && ctx.Err() != nil { // whatever it says of that
+				if why != nil && ctx.Err() != nil { // whatever error the library returned
 					stuck, why = 1, nil
 					continue
 				}
@@ -67,12 +67,12 @@ func crowd(l locks, name string, goroutines int, d time.Duration) (c crowded, er
 	return c, err
 }
 
-// crowded is what became of a crowd.
+// crowded is the result of a crowd.
 type crowded struct {
-	n           int           // how often they had the name
-	least, most int           // how often one of them had it
-	handover    time.Duration // the middle way from the call of unlock to the return of the next lock
-	stalled     int           // how many still waited long after all had stopped
+	n           int           // how often they got the name
+	least, most int           // how often one goroutine got it
+	handover    time.Duration // the median from the call of unlock to the return of the next lock
+	stalled     int           // goroutines still waiting long after all had stopped
 }
 
 func (c crowded) measure(d time.Duration) measure {
@@ -86,7 +86,7 @@ var crowdColumns = []column{
 	rate("locks/s"), elapsed("hand-over p50"), fraction("least/most a goroutine"),
 }
 
-// crowds measures crowds on Redis: all in this process, and half in each of two.
+// crowds measures crowds on Redis: one in this process, and one split over two processes.
 func crowds(ctx context.Context, s setup) error {
 	server, stop, err := startRedis()
 	if err != nil {

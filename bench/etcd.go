@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// etcdMutex is what etcd's own client has, and the reference.
+// etcdMutex is the mutex of etcd's own client, and the reference.
 const etcdMutex = "concurrency.Mutex"
 
 var onEtcd = []contender{
@@ -23,7 +23,7 @@ var onEtcd = []contender{
 	{name: barePut, open: openBarePut, alone: true},
 }
 
-// barePut is no lock: what one costs at least.
+// barePut is not a lock: it is the minimum cost of one.
 const barePut = "put + delete"
 
 func etcdClient(addr string) (*clientv3.Client, error) {
@@ -39,8 +39,8 @@ func openOnEtcd(addr string, o *holdfast.Options) (ours, error) {
 	return oursOn(s, err, o, func() { c.Close() })
 }
 
-// lockEtcdMutex is a session for each of few, and a Mutex each time: two of one
-// session would share their key, and both would have the lock.
+// lockEtcdMutex has a session for each concurrent lock, and a new Mutex each time: two Mutexes
+// of one session would share a key, and both would hold the lock.
 type lockEtcdMutex struct {
 	client *clientv3.Client
 	idle   chan *concurrency.Session
@@ -90,7 +90,7 @@ func (l lockBarePut) lock(ctx context.Context, name string) (func() error, error
 
 func (l lockBarePut) close() error { return l.client.Close() }
 
-// etcdTitle is what the rows say of the server.
+// etcdTitle describes the server in the rows.
 func etcdTitle(ctx context.Context, c *clientv3.Client, addr string) (string, error) {
 	status, err := c.Status(ctx, addr)
 	if err != nil {

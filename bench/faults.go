@@ -14,28 +14,28 @@ import (
 	"github.com/holdfast-go/holdfast/prove"
 )
 
-// faultyArg as the first argument, with the name of a library as the second,
-// makes the program a process of a run of prove.
+// faultyArg as the first argument, with the name of a library as the second, makes the program
+// a process of a prove run.
 const faultyArg = "faulty"
 
 func faultyChild(name string, in io.Reader, out io.Writer) error {
 	i := slices.IndexFunc(underFaults, func(f faulty) bool { return f.name == name })
 	if i < 0 {
-		return fmt.Errorf("no library %q", name)
+		return fmt.Errorf("unknown library %q", name)
 	}
 	return underFaults[i].own().Child(in, out)
 }
 
-// A loss is what a library lost in all runs, as prove counts it.
+// A loss is what a library lost in all runs, counted by prove.
 type loss struct {
 	runs, proved, grants, faults   int
 	overlaps, late, stuck, toolong int
 	uses, unsafe, caught           int
-	went                           []string // runs that did not come to their end
+	went                           []string // runs that did not finish
 }
 
-// faults runs the libraries on one Redis server under the faults of prove: its
-// processes, its links, its checks. The seeds are the same for all.
+// faults runs the libraries on one Redis server under the faults of prove, with its processes,
+// links and checks. All libraries get the same seeds.
 func faults(ctx context.Context, s setup) error {
 	server, stop, err := startRedis()
 	if err != nil {
@@ -87,7 +87,7 @@ func (l *loss) add(r *prove.Report) {
 	l.went = append(l.went, r.Verdict.TooLittle...)
 }
 
-// lossTable is for people, and for a page in Markdown.
+// lossTable formats the results for people, and for a Markdown page.
 func lossTable(s setup, sums []loss) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n| on Redis, %d runs of %v each | runs without a violation | grants | faults | grants while another held | losses reported late or never | names or waiters stuck after the faults | calls too long | uses of the resource, of them unsafe | of those, refused by the fence |\n",
@@ -118,7 +118,7 @@ func lossTable(s setup, sums []loss) string {
 	return b.String()
 }
 
-// replaceBetween puts the text into the file between the two marks.
+// replaceBetween replaces the text between two marks in a file.
 func replaceBetween(path, begin, end, text string) error {
 	page, err := os.ReadFile(path)
 	if err != nil {
@@ -127,7 +127,7 @@ func replaceBetween(path, begin, end, text string) error {
 	before, rest, ok := strings.Cut(string(page), begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		return errors.New(path + " has no place for the figures")
+		return errors.New(path + " has no marks for the figures")
 	}
 	return os.WriteFile(path, []byte(before+begin+text+end+after), 0o666)
 }

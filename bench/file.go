@@ -21,8 +21,8 @@ func openOnFiles(dir string, o *holdfast.Options) (ours, error) {
 	return oursOn(s, err, o, nil)
 }
 
-// flock is the bare system call on a file that is open already: no TTL, no
-// token, no order, no waiting that can be cancelled.
+// flock is the bare system call on an open file: no TTL, no token, no order, no cancelable
+// waiting.
 type flock struct{ f *os.File }
 
 func openFlock(dir string) (locks, error) {

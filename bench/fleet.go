@@ -22,8 +22,8 @@ import (
 	"github.com/holdfast-go/holdfast/redisstore"
 )
 
-// onFleet is who can lock on a Cluster and behind Sentinel, by one kind of
-// client.
+// onFleet are the contenders that can lock on a Cluster and behind Sentinel, through one kind
+// of client.
 var onFleet = []struct {
 	name string
 	on   func(redis.UniversalClient) (locks, error)
@@ -88,9 +88,9 @@ func fleetTables(ctx context.Context, s setup, what string, open func() redis.Un
 				return err
 			}
 			if c.name == "holdfast" {
-				defer l.close() // of the others the client is all there is
+				defer l.close() // the others have nothing but the client
 			}
-			// Connections and scripts are there before anything is measured.
+			// Create connections and scripts before measuring.
 			for i := range 64 {
 				unlock, err := l.lock(ctx, fmt.Sprintf("bench/%d", i))
 				if err == nil {

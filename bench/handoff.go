@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// handoffRunners measure how long it takes from the beginning of a release in
-// one process until the lock has returned in another that waits. stop ends the
-// processes.
+// handoffRunners measure the time from the start of a release in one process until the lock
+// call returns in another process that waits. stop ends the processes.
 func handoffRunners(ctx context.Context, s setup, suite string, cs []contender, target string) (runners []runner, stop func(), err error) {
 	var stops []func()
 	stop = func() {
@@ -73,11 +72,11 @@ func handoffs(ctx context.Context, two []*process, turns int) (measure, error) {
 	return m, ctx.Err()
 }
 
-// pauseBeforeTurn lets the waiter fall asleep, and meets one that polls at any
-// point of its pause.
+// pauseBeforeTurn lets the waiter fall asleep. It is random, so that it ends at any point of a
+// polling waiter's pause.
 func pauseBeforeTurn() { time.Sleep(10*time.Millisecond + rand.N(20*time.Millisecond)) }
 
-// take lets the process lock a name that is free, or soon will be.
+// take has the process lock a name that is free, or soon will be.
 func take(p *process) (got int64, err error) {
 	for range 20 {
 		if err = p.tell("lock handoff"); err == nil {
@@ -90,7 +89,7 @@ func take(p *process) (got int64, err error) {
 	return 0, errors.New("cannot lock a name that is free")
 }
 
-// give lets the process unlock, and tells when it began and when it had.
+// give has the process unlock, and returns the times before and after the call.
 func give(p *process) (before, after int64, err error) {
 	if err = p.tell("unlock"); err == nil {
 		err = p.hear(&before, &after)

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// hot lets many processes take one name in turn, on each store, doing nothing while
-// they have it, and counts what that costs the server.
+// hot has many processes take one name in turn, on each store, doing nothing while they hold
+// it, and counts the cost to the server.
 func hot(ctx context.Context, s setup) error {
 	few := s.atMost(3)
-	few.slice *= 10 // a slow store gives each process its turn some times
+	few.slice *= 10 // even a slow store gives each process several turns
 	return eachStore(s, func(on served) error {
 		return on.during(ctx, func(at running) error { return hotName(ctx, few.at(at.server), on, at) })
 	})
@@ -38,7 +38,7 @@ func hotName(ctx context.Context, s setup, on served, at running) error {
 		}, runners)
 }
 
-// spin lets all children lock one name for d.
+// spin has all children lock one name for d.
 func spin(ctx context.Context, count counter, c contender, all []*process, d time.Duration) (measure, error) {
 	sum, least, most, stalls := 0, -1, 0, 0
 	costs, err := count.during(ctx, c, func() error {
@@ -72,7 +72,7 @@ func spin(ctx context.Context, count counter, c contender, all []*process, d tim
 	return m, nil
 }
 
-// perLock adds what each of n locks has cost the server, if it counts that.
+// perLock adds the cost of each of n locks to the server, if the server counts it.
 func (m measure) perLock(costs measure, n int) {
 	if sent, ok := costs[requests]; ok && n > 0 {
 		m["requests/lock"] = sent / float64(n)

@@ -1,23 +1,22 @@
-// Command bench measures holdfast against other lock libraries for Go and
-// against the bare system call, all in one run on one machine.
+// Command bench measures holdfast against other lock libraries for Go and against the bare
+// system call, all in one run on one machine.
 //
 //	go -C bench run . [-rounds N] [-slice DUR] [-on STORE,STORE] [-json] [SUITE]...
 //	go -C bench run . [-rounds N] [-slice DUR] [-on STORE,STORE] compare COMMIT [SUITE]...
 //	go -C bench run . chart FILE >FILE.svg
 //
-// The suites are memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet,
-// etcd, zk, nats, mongo, s3, crowd, many, hot, scale, command and faults; none or "all"
-// is all of them. With -json the rows go to the standard output, an object a line,
-// and the tables to the standard error. compare measures holdfast alone, of this
-// tree and of another commit in turns; chart draws the rows of a file.
+// The suites are memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet, etcd, zk,
+// nats, mongo, s3, dynamodb, crowd, many, hot, scale, command and faults; without arguments, or with
+// "all", all of them run. With -json the rows are written to standard output as one JSON object
+// a line, and the tables to standard error. compare measures only holdfast, of this tree and of
+// another commit in turns; chart draws the rows of a file.
 //
-// It starts its own servers on free ports. The contenders take turns, in
-// another order each round, so that whatever else the machine does hits all
-// alike; what is printed are medians over the rounds. Only the ratios say
-// something: each is the median over the rounds of this contender's figure
-// divided by that of the reference in the same round, with the quartiles. All
-// contenders get a context that can be cancelled. Nothing here is a test, and no
-// figure makes it fail.
+// The command starts its own servers on free ports. The contenders take turns, in a different
+// order each round, so that other load on the machine affects all alike. The printed figures
+// are medians over the rounds. Only the ratios are meaningful: each is the median, over the
+// rounds, of this contender's figure divided by the reference's figure in the same round, with
+// the quartiles. All contenders get a cancelable context. Nothing here is a test, and no figure
+// makes the command fail.
 //
 // It runs on Linux and macOS.
 package main
@@ -40,32 +39,31 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 )
 
-// A setup is how long and how often to measure.
+// A setup says how long and how often to measure.
 type setup struct {
 	rounds int
-	asked  bool          // for that many rounds, and no less where they take long
+	asked  bool          // rounds was given, so slow suites run that many rounds too
 	slice  time.Duration // how long each contender is measured in a round
-	turns  int           // hand-offs in a round
-	held   int           // leases held at once, where that is measured
-	pairs  int           // on one name, after which the size of a table is told
-	hot    int           // processes that want one name at once
-	comers []int         // clients of them that come at once, one table after another; none: as many as each store serves
-	on     []string      // the stores of the suites of all stores; none: all
-	each   int           // goroutines of each of several clients that do
-	ttl    time.Duration // theirs: short, so that all are renewed while we look
+	turns  int           // hand-offs a round
+	held   int           // leases held at once, in the suites that measure that
+	pairs  int           // lock-unlock pairs on one name, before the size of a table is reported
+	hot    int           // processes that compete for one name
+	comers []int         // how many clients come at once, one table after another; none: the defaults of each store
+	on     []string      // the stores for suites that run on all stores; none: all
+	each   int           // goroutines of each client, where several clients have several
+	ttl    time.Duration // of the held leases: short, so that all are renewed during the measurement
 	seeds  int           // runs of each library under faults
-	// proveFor is how long each of those lasts.
+	// proveFor is how long each run under faults lasts.
 	proveFor time.Duration
-	write    string // the page that their table is written into; empty: none
+	write    string // the page to write the table of faults into; empty: none
 	out      io.Writer
-	rows     *json.Encoder // of what programs read; nil: it is not asked for
-	ours     bool          // measure holdfast alone
-	suite    string        // that runs
-	server   string        // that it measures on, with version and settings
+	rows     *json.Encoder // for programs; nil: not asked for
+	ours     bool          // measure only holdfast
+	suite    string        // the suite that runs
+	server   string        // the server that it measures on, with version and settings
 }
 
-// atMost is for what takes long: it is measured n times, unless somebody asked for
-// a number of rounds.
+// atMost is for slow suites: they run n rounds, unless a number of rounds was given.
 func (s setup) atMost(n int) setup {
 	if !s.asked {
 		s.rounds = min(s.rounds, n)
@@ -94,6 +92,7 @@ var suites = []suite{
 	{"nats", natsSuite},
 	{"mongo", mongoSuite},
 	{"s3", s3Suite},
+	{"dynamodb", dynamoSuite},
 	{"crowd", crowds},
 	{"many", many},
 	{"hot", hot},
@@ -118,23 +117,23 @@ func main() {
 		return
 	}
 	s := setup{hot: 8, each: 16, out: os.Stdout}
-	logging.Disable() // go-redis tells each attempt to connect to a dead node
-	flag.IntVar(&s.rounds, "rounds", 15, "how often each contender is measured; what takes long is measured less often unless this is given")
-	forPrograms := flag.Bool("json", false, "print the rows as JSON, and the tables on the standard error")
+	logging.Disable() // go-redis logs each attempt to connect to a dead node
+	flag.IntVar(&s.rounds, "rounds", 15, "how often to measure each contender; slow measurements run less often unless this is given")
+	forPrograms := flag.Bool("json", false, "print the rows as JSON, and the tables on standard error")
 	flag.BoolVar(&s.ours, "ours", false, "measure holdfast alone")
-	flag.DurationVar(&s.slice, "slice", 300*time.Millisecond, "how long a contender is measured in a round")
+	flag.DurationVar(&s.slice, "slice", 300*time.Millisecond, "how long to measure a contender in a round")
 	flag.IntVar(&s.turns, "turns", 30, "hand-offs between two processes in a round")
-	flag.Func("comers", "clients that come at once, `N,N` (default 300,1000; on S3 10,30)", s.setComers)
+	flag.Func("comers", "clients that claim at the same time, `N,N` (default 300,1000; on S3 10,30)", s.setComers)
 	flag.Func("on", "`STORES` for the suites many, hot and scale, with commas between them (default all)", func(text string) error {
 		s.on = strings.Split(text, ",")
 		return nil
 	})
 	flag.IntVar(&s.held, "held", 10_000, "leases held at once")
-	flag.IntVar(&s.pairs, "pairs", 200_000, "pairs on one name after which the size of a table is told; 0 for none")
+	flag.IntVar(&s.pairs, "pairs", 200_000, "pairs on one name after which the size of a table is reported; 0 for none")
 	flag.DurationVar(&s.ttl, "ttl", 6*time.Second, "the TTL of those leases; each is held for one")
-	flag.IntVar(&s.seeds, "seeds", 5, "runs of each library under faults")
-	flag.DurationVar(&s.proveFor, "for", 20*time.Second, "how long each of those lasts")
-	flag.StringVar(&s.write, "write", "", "`FILE` to write the table of the faults into, between its marks")
+	flag.IntVar(&s.seeds, "seeds", 5, "runs of each library with faults")
+	flag.DurationVar(&s.proveFor, "for", 20*time.Second, "how long each of those runs lasts")
+	flag.StringVar(&s.write, "write", "", "`FILE` to write the table of the faults to, between its marks")
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) { s.asked = s.asked || f.Name == "rounds" })
 	if *forPrograms {
@@ -149,7 +148,7 @@ func main() {
 	}
 }
 
-// do does what the arguments say.
+// do carries out the arguments.
 func do(ctx context.Context, s setup, args []string) error {
 	switch {
 	case len(args) > 1 && args[0] == "compare":
@@ -165,14 +164,14 @@ func (s *setup) setComers(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(word)
 		if err != nil || n < s.hot {
-			return fmt.Errorf("%q is no number of at least %d", word, s.hot)
+			return fmt.Errorf("%q is not a number of at least %d", word, s.hot)
 		}
 		s.comers = append(s.comers, n)
 	}
 	return nil
 }
 
-// run runs the suites, or all if there are none.
+// run runs the named suites, or all if none are named.
 func run(ctx context.Context, s setup, which ...string) error {
 	if s.rounds < 1 || s.slice <= 0 || s.turns < 1 || s.held < 1 || s.hot < 1 || s.each < 1 || s.ttl <= 0 || s.seeds < 1 || s.proveFor <= 0 {
 		return errors.New("rounds, slice, turns, held, ttl, seeds and for must be above zero")
@@ -183,7 +182,7 @@ func run(ctx context.Context, s setup, which ...string) error {
 	}
 	for _, name := range s.on {
 		if !slices.Contains(has, name) {
-			return fmt.Errorf("no store %q: there are %s", name, strings.Join(has, ", "))
+			return fmt.Errorf("unknown store %q: want one of %s", name, strings.Join(has, ", "))
 		}
 	}
 	wanted, err := suitesNamed(which)
@@ -200,7 +199,7 @@ func run(ctx context.Context, s setup, which ...string) error {
 	return nil
 }
 
-// suitesNamed are those of the names, in the order of the suites.
+// suitesNamed returns the suites with these names, in the order of the suites.
 func suitesNamed(which []string) (some []suite, err error) {
 	if len(which) == 0 || slices.Contains(which, "all") {
 		return suites, nil
@@ -214,7 +213,7 @@ func suitesNamed(which []string) (some []suite, err error) {
 	}
 	for _, name := range which {
 		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("no suite %q: there are %s and all", name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("unknown suite %q: want one of %s, or all", name, strings.Join(names, ", "))
 		}
 	}
 	return some, nil

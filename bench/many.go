@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// many lets many come at once for one name, on each store: each with a client of
-// its own, in some processes. Each has the name once, for a moment. It is told how
-// many did not get it, in minutes, when the last had it, and what that cost the
-// server.
+// many has many clients in several processes ask for one name at once, on each store. Each
+// holds the name once, for a moment. It reports how many did not get it within the limit, when
+// the last one got it, and the cost to the server.
 func many(ctx context.Context, s setup) error {
 	once := s.atMost(1)
 	return eachStore(s, func(on served) error {
@@ -23,7 +22,8 @@ func many(ctx context.Context, s setup) error {
 			var runners []runner
 			for _, c := range patient(on.all) {
 				runners = append(runners, runner{c.name, func(ctx context.Context) (m measure, err error) {
-					// What one has left behind on its server is none of the next one's.
+					// A new server for each: what one contender left behind must not affect the
+					// next.
 					err = on.during(ctx, func(at running) error {
 						m, err = comeAtOnce(ctx, s.hot, on, at, c, n, limit)
 						return err
@@ -46,7 +46,7 @@ var manyColumns = []column{
 	perLock,
 }
 
-// comeAtOnce has n clients come, in some processes.
+// comeAtOnce has n clients ask at once, spread over several processes.
 func comeAtOnce(ctx context.Context, processes int, on served, at running, c contender, n int, limit time.Duration) (measure, error) {
 	if err := tryOut(ctx, at, c); err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func counts(t *testing.T, at running, c contender) error {
 	defer l.close()
 	pair(t, l) // makes tables and streams
 	// Some servers update the counts of a connection later.
-	late := eventually(t.Context(), "what the server counts is plausible", func() bool {
+	late := eventually(t.Context(), "the server's counts are plausible", func() bool {
 		const pairs = 10
 		costs, failed := at.count.during(t.Context(), c, func() error {
 			for range pairs {
@@ -69,14 +69,14 @@ func TestAClaimantThatTimesOutHasFailed(t *testing.T) {
 	}
 	t.Cleanup(func() { l.close() })
 	slot := make(chan struct{}, 1)
-	for name, l := range map[string]locks{"heeds": l, "does not": inProcess{func() { slot <- struct{}{} }, func() { <-slot }}} {
+	for name, l := range map[string]locks{"heeds its context": l, "ignores its context": inProcess{func() { slot <- struct{}{} }, func() { <-slot }}} {
 		t.Run(name, func(t *testing.T) {
 			unlock, err := l.lock(context.Background(), "come")
 			if err != nil {
 				t.Fatal(err)
 			}
 			if failed, _, _ := come([]locks{l, l}, "come", monotonic(), 100*time.Millisecond); failed != 2 {
-				t.Errorf("%d of 2 failed while the name was held", failed)
+				t.Errorf("%d of 2 claims failed while the name was held, want both", failed)
 			}
 			if err := unlock(); err != nil {
 				t.Fatal(err)
@@ -84,7 +84,7 @@ func TestAClaimantThatTimesOutHasFailed(t *testing.T) {
 			begin := monotonic()
 			failed, last, why := come([]locks{l}, "come", begin, time.Minute)
 			if failed != 0 || last < begin || len(why) != 0 {
-				t.Errorf("%d failed, the last had it at %d, they came at %d: %v", failed, last, begin, why)
+				t.Errorf("%d failed, the last was granted at %d, all claimed at %d: %v", failed, last, begin, why)
 			}
 		})
 	}
@@ -104,7 +104,7 @@ func TestEqualErrorsAreReportedOnce(t *testing.T) {
 func TestUnknownStoreIsRefused(t *testing.T) {
 	s := setup{rounds: 1, slice: 1, turns: 1, held: 1, hot: 1, each: 1, ttl: 1, seeds: 1, proveFor: 1, on: []string{"redis", "nonsense"}}
 	if err := run(t.Context(), s, "hot"); err == nil || !strings.Contains(err.Error(), "file, redis, redlock") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want an error that lists the stores", err)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestAsManyComeAsAStoreServes(t *testing.T) {
 		{[]int{4}, few, []int{4}},
 	} {
 		if got := (setup{comers: c.asked}).comersOf(c.on); !slices.Equal(got, c.want) {
-			t.Errorf("%v come, want %v", got, c.want)
+			t.Errorf("got %v claimants, want %v", got, c.want)
 		}
 	}
 }

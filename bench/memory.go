@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// memory measures on one core: the engine and the rule, and nothing else. A
-// sync.Mutex beside it tells what the same machine does in the same round.
+// memory measures on one core: the engine and the rule, and nothing else. A sync.Mutex shows
+// what the same machine does in the same round.
 func memory(ctx context.Context, s setup) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	l, err := holdfast.New(memstore.New(), nil)
@@ -59,7 +59,7 @@ func memory(ctx context.Context, s setup) error {
 	return bytesPerName(ctx, s)
 }
 
-// inProcess is what goroutines of one process have at hand.
+// inProcess is a lock for goroutines of one process.
 type inProcess struct{ take, give func() }
 
 func (p inProcess) lock(context.Context, string) (func() error, error) {
@@ -69,7 +69,7 @@ func (p inProcess) lock(context.Context, string) (func() error, error) {
 
 func (inProcess) close() error { return nil }
 
-// memoryCrowd lets 64 goroutines want one thing, on all processors.
+// memoryCrowd has 64 goroutines compete for one lock, on all processors.
 func memoryCrowd(ctx context.Context, s setup) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU()))
 	l, err := holdfast.New(memstore.New(), nil)
@@ -98,8 +98,8 @@ func memoryCrowd(ctx context.Context, s setup) error {
 
 const oneSlot = "channel of one slot"
 
-// tightly runs pair without looking at the clock but each thousandth time, and
-// then for the middle one each time.
+// tightly runs pair for d and reads the clock only every 1000 pairs. Then it times 10,000
+// single pairs for the median.
 func tightly(d time.Duration, pair func() error) (measure, error) {
 	n, start := 0, time.Now()
 	for time.Since(start) < d {
@@ -122,7 +122,7 @@ func tightly(d time.Duration, pair func() error) (measure, error) {
 	return measure{"pairs/s": rate, "p50": float64(median(took))}, nil
 }
 
-// bytesPerName is what the memory store itself keeps for a name that is held.
+// bytesPerName measures what the memory store itself keeps for a held name.
 func bytesPerName(ctx context.Context, s setup) error {
 	names := 10 * s.held
 	st := memstore.New()
@@ -142,10 +142,10 @@ func bytesPerName(ctx context.Context, s setup) error {
 	return s.writeFigure(fmt.Sprintf("Memory: a held name in the store, of %d", names), "holdfast", cost("size", "B"), bytes)
 }
 
-// heap is the size of what is in use after a collection.
+// heap returns the bytes in use after a garbage collection.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what the first one finalised
+	runtime.GC() // frees what the first one finalized
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

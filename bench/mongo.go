@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-go/holdfast/mongostore"
 )
 
-// mongoEnv names the server, as it does for the tests: none can be started here.
+// mongoEnv names the server, as for the tests: we cannot start one.
 const mongoEnv = "HOLDFAST_TEST_MONGODB"
 
-// bareInsert is what a lock of MongoDB costs at least, and the reference: a
-// document is inserted, which is refused if it is there, and deleted. A majority
-// has it in its journal, as with ours.
+// bareInsert is the minimum cost of a MongoDB lock, and the reference: insert a document, which
+// fails if it exists, and delete it. A majority has each write in its journal, as with
+// holdfast.
 const bareInsert = "insert + delete"
 
 var errNoMongoDB = fmt.Errorf("%w, as no server is named; name one in %s: mongodb://host:27017/", errNoServer, mongoEnv)
@@ -29,8 +29,8 @@ var onMongoDB = []contender{
 	{name: bareInsert, open: openBareInsert, alone: true},
 }
 
-// mongoDatabase is all that the suite writes to, and is dropped by nobody: its
-// documents are few and small.
+// mongoDatabase is the only database that the suite writes to. It is not dropped: its documents
+// are few and small.
 const mongoDatabase = "holdfast_bench"
 
 func openOnMongoDB(uri string, o *holdfast.Options) (ours, error) {
@@ -42,14 +42,13 @@ func openOnMongoDB(uri string, o *holdfast.Options) (ours, error) {
 	return oursOn(s, err, o, func() { client.Disconnect(context.Background()) })
 }
 
-// lockBareInsert waits by trying again, so it is for names that nobody else
-// wants.
+// lockBareInsert cannot wait, only retry, so it is for names without contention.
 type lockBareInsert struct{ c *mongo.Collection }
 
 func openBareInsert(uri string) (locks, error) {
 	journal := true
 	durable := &writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: &journal}
-	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(durable).SetRetryWrites(false)) // as ours
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(durable).SetRetryWrites(false)) // as holdfast does
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +74,7 @@ func (l lockBareInsert) close() error {
 	return l.c.Database().Client().Disconnect(context.Background())
 }
 
-// mongoTitle is what the rows say of the server.
+// mongoTitle describes the server in the rows.
 func mongoTitle(ctx context.Context, uri string) (string, error) {
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	if err != nil {
@@ -87,8 +86,8 @@ func mongoTitle(ctx context.Context, uri string) (string, error) {
 	return fmt.Sprintf("MongoDB %s, a majority has what was written in its journal", info.Version), err
 }
 
-// mongoSuite measures on the server that is named, and nothing where none is: the
-// figures of a stand-in would say nothing.
+// mongoSuite measures on the named server. Without one it measures nothing: the figures of a
+// simulated server would mean nothing.
 func mongoSuite(ctx context.Context, s setup) error {
 	uri := os.Getenv(mongoEnv)
 	if uri == "" {

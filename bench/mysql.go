@@ -25,7 +25,7 @@ func openMySQLPool(dsn string) (*sql.DB, error) {
 		return nil, err
 	}
 	db.SetMaxIdleConns(16)
-	if err := db.Ping(); err != nil { // each contender is connected before it is measured
+	if err := db.Ping(); err != nil { // connect each contender before it is measured
 		db.Close()
 		return nil, err
 	}
@@ -41,9 +41,9 @@ func openOnMySQL(dsn string, o *holdfast.Options) (ours, error) {
 	return oursOn(s, err, o, func() { db.Close() })
 }
 
-// lockMySQLLease inserts a row, and deletes it if it is still its own. It waits by
-// asking again each 10 ms. What the server has ended as a deadlock it repeats at
-// once, as the manual of MySQL tells ("How to Minimize and Handle Deadlocks").
+// lockMySQLLease inserts a row, and deletes it if the row is still its own. It polls every 10
+// ms. After a deadlock it repeats the statement at once, as MySQL's manual recommends ("How to
+// Minimize and Handle Deadlocks").
 type lockMySQLLease struct{ db *sql.DB }
 
 func openMySQLLease(dsn string) (locks, error) {
@@ -77,7 +77,7 @@ func (p lockMySQLLease) lock(ctx context.Context, name string) (func() error, er
 	}, nil
 }
 
-// write returns how many rows the statement wrote.
+// write runs a statement and returns how many rows it wrote.
 func (p lockMySQLLease) write(ctx context.Context, statement string, args ...any) (int64, error) {
 	for {
 		result, err := p.db.ExecContext(ctx, statement, args...)
@@ -94,8 +94,8 @@ func (p lockMySQLLease) write(ctx context.Context, statement string, args ...any
 
 func (p lockMySQLLease) close() error { return p.db.Close() }
 
-// lockGetLock has a connection a lock: no queue that anybody could see, no token,
-// no time after which it is over.
+// lockGetLock needs a connection for each lock. It has no visible queue, no token and no
+// expiry.
 type lockGetLock struct{ db *sql.DB }
 
 func openGetLock(dsn string) (locks, error) {

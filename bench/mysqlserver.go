@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// A mySQLKind is a server that speaks the protocol of MySQL.
+// A mySQLKind is a server with the MySQL protocol.
 type mySQLKind struct {
 	title string
-	suite string // the name of the store
+	suite string // the store's name
 	begin func(dir, connections string) (*testserver.Server, error)
 }
 
@@ -27,7 +27,7 @@ var (
 	}}
 )
 
-// A mySQLServer runs until stop.
+// A mySQLServer runs until stop is called.
 type mySQLServer struct {
 	dsn   string
 	title string // its version and settings
@@ -35,8 +35,8 @@ type mySQLServer struct {
 	stop  func()
 }
 
-// start starts a server that waits for its disk. The connections interpolate
-// parameters, which is good for all but ours, which has none.
+// start starts a server that syncs to disk. The connections interpolate parameters, which helps
+// all contenders but holdfast, which has no parameters.
 func (kind mySQLKind) start(ctx context.Context, connections int) (s mySQLServer, err error) {
 	var dir string
 	server, end, err := startIn(func(in string) (*testserver.Server, error) {
@@ -100,8 +100,8 @@ func (kind mySQLKind) tables(ctx context.Context, s setup) error {
 
 const manyWaiters = 50
 
-// manyWait counts what the server is sent while many wait for one name, each with
-// a locker and connections of its own.
+// manyWait counts the statements that the server receives while many clients wait for one name,
+// each with its own locker and connections.
 func manyWait(ctx context.Context, s setup, kind mySQLKind, server mySQLServer) error {
 	var runners []runner
 	for _, c := range onMySQL[:2] { // GET_LOCK waits in the server
@@ -128,12 +128,12 @@ func manyWait(ctx context.Context, s setup, kind mySQLKind, server mySQLServer) 
 			for _, l := range all[1:] {
 				wg.Go(func() { l.lock(waiting, "held") })
 			}
-			// Until the pauses of those that look have grown.
+			// Wait until the pollers' pauses have grown.
 			time.Sleep(min(10*s.slice, 5*time.Second))
 			before, err := questions(ctx, server.db)
 			if err == nil {
 				begun := time.Now()
-				time.Sleep(min(24*s.slice, 7*time.Second)) // two thirds of a position's time
+				time.Sleep(min(24*s.slice, 7*time.Second)) // two thirds of the lifetime of a queue position
 				var after float64
 				after, err = questions(ctx, server.db)
 				before = (after - before) / time.Since(begun).Seconds()
@@ -157,7 +157,7 @@ func first(errs ...error) error {
 	return nil
 }
 
-// questions is how many statements the server was sent.
+// questions returns how many statements the server has received.
 func questions(ctx context.Context, db *sql.DB) (n float64, err error) {
 	var name string
 	err = db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n)

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/natsstore"
 )
 
-// bareCreate is what a lock of NATS costs at least, and the reference: the key is
-// created, which is refused if it is there, and deleted.
+// bareCreate is the minimum cost of a NATS lock, and the reference: create a key, which fails
+// if it exists, and delete it.
 const bareCreate = "create + delete"
 
 var onNATS = []contender{
@@ -31,7 +31,7 @@ func openOnNATS(addr string, o *holdfast.Options) (ours, error) {
 	return oursOn(s, err, o, nc.Close)
 }
 
-// lockBareCreate waits by trying again, so it is for names that nobody else wants.
+// lockBareCreate cannot wait, only retry, so it is for names without contention.
 type lockBareCreate struct {
 	nc *nats.Conn
 	kv jetstream.KeyValue
@@ -72,7 +72,7 @@ func startNATS() (server *testserver.Server, stop func(), err error) {
 	return startIn(func(dir string) (*testserver.Server, error) { return testserver.StartNATS(dir, "") })
 }
 
-// natsTitle is what the rows say of the server.
+// natsTitle describes the server in the rows.
 func natsTitle(nc *nats.Conn) string {
 	return "NATS " + nc.ConnectedServerVersion() + " on the loopback, one server, synced to disk every two minutes"
 }

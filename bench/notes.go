@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A note is what must be known of a contender to judge its figures.
+// A note has what you must know about a contender to judge its figures.
 type note struct {
-	// module is whose version is reported: a Go module, or one of the words below.
-	// Empty: it is no library, but what one writes oneself.
+	// module says whose version is reported: a Go module, or one of the words below. Empty: not
+	// a library, but what users write themselves.
 	module   string
 	settings string
 	lacks    string // what it does not do that holdfast does; empty: nothing
 }
 
-// What has a version and is no Go module.
+// Things with a version that are not Go modules.
 const (
 	kernel    = "kernel"
 	goItself  = "go"
@@ -30,7 +30,7 @@ const (
 
 func (n note) String() string {
 	var parts []string
-	if v := n.version(); v != "" && n.module != ourselves { // which the first line of a run has
+	if v := n.version(); v != "" && n.module != ourselves { // the first line of a run already has that one
 		parts = append(parts, v)
 	}
 	if n.settings != "" {
@@ -42,7 +42,7 @@ func (n note) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// version is that of the contender, with its name; empty: it has none.
+// version returns the name and version of the contender; empty: it has none.
 func (n note) version() string {
 	switch n.module {
 	case "":
@@ -54,7 +54,7 @@ func (n note) version() string {
 	case kernel:
 		var u unix.Utsname
 		if err := unix.Uname(&u); err != nil {
-			panic(err) // no such kernel
+			panic(err) // every kernel has this call
 		}
 		return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:])
 	}
@@ -64,7 +64,7 @@ func (n note) version() string {
 	return moduleVersion(n.module)
 }
 
-// moduleVersion is that of a module that this program is built with.
+// moduleVersion returns the version of a module that this program is built with.
 func moduleVersion(path string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
@@ -76,7 +76,7 @@ func moduleVersion(path string) string {
 	return path + ", version unknown"
 }
 
-// programVersion is what a program of the system says that it is.
+// programVersion returns the version that a system program reports.
 func programVersion(program string) string {
 	out, err := exec.Command(program, "--version").Output()
 	if err != nil {
@@ -86,10 +86,10 @@ func programVersion(program string) string {
 	return first
 }
 
-// commitEnv names the commit of a tree that is no work tree of git.
+// commitEnv names the commit of a tree that is not a git work tree.
 const commitEnv = "HOLDFAST_BENCH_COMMIT"
 
-// commit is that of holdfast in this directory, with "-dirty" if files differ.
+// commit is the commit of holdfast in this directory, with "-dirty" if files differ.
 var commit = sync.OnceValue(func() string {
 	if known := os.Getenv(commitEnv); known != "" {
 		return known
@@ -101,11 +101,11 @@ var commit = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(out))
 })
 
-// What none of the simplest locks has.
+// nothingMore lists what the simplest locks lack.
 const nothingMore = "fencing tokens, order, readers, renewal, wake-up"
 
-// noteOf is the note of a contender; false: there is none. Of holdfast in a form that
-// has no note of its own, its version is all there is to know.
+// noteOf returns the note of a contender, or false if it has none. A variant of holdfast
+// without a note gets one with only its version.
 func noteOf(contender string) (n note, ok bool) {
 	n, ok = contenderNotes[contender]
 	if !ok && isOurs(contender) {
@@ -114,10 +114,10 @@ func noteOf(contender string) (n note, ok bool) {
 	return n, ok
 }
 
-// contenderNotes has one for each contender of each table.
+// contenderNotes has a note for each contender of each table.
 var contenderNotes = map[string]note{
 	"holdfast":                       {ourselves, "its defaults, a TTL of 30 s", ""},
-	"holdfast, context.Background()": {ourselves, "as holdfast, with a context that cannot be cancelled, which few callers have", ""},
+	"holdfast, context.Background()": {ourselves, "as holdfast, with a context that cannot be canceled, which few callers have", ""},
 	"holdfast with tokens":           {ourselves, "pgadvisory.Options.Tokens", ""},
 	"holdfast, 10 waiters":           {ourselves, "polls of redisstore in a queue that never moves", ""},
 	"holdfast, 1000 waiters":         {ourselves, "polls of redisstore in a queue that never moves", ""},
@@ -129,7 +129,7 @@ var contenderNotes = map[string]note{
 	bare:          {"", "SET NX PX and a script that compares and deletes; tries again each 10 ms", nothingMore},
 	ping:          {"", "a round trip to the server, by go-redis", "locks"},
 
-	"flock(2)": {kernel, "LOCK_EX on a file that is open already", "a TTL, fencing tokens, order, other hosts, waits that can be cancelled"},
+	"flock(2)": {kernel, "LOCK_EX on a file that is open already", "a TTL, fencing tokens, order, other hosts, waits that can be canceled"},
 
 	tableLease:      {"", "INSERT and DELETE of a row; tries again each 10 ms, and at once after error 1213 of MySQL", nothingMore + ", the end of a lease whose holder died"},
 	"advisory lock": {"", "pg_advisory_lock on a connection of a pool, by pgx", "a TTL, fencing tokens, a queue that can be seen, many locks on one connection"},
@@ -138,17 +138,18 @@ var contenderNotes = map[string]note{
 	bareTxLock:      {"", "pg_advisory_xact_lock(hashtextextended(name, 0)) on a pgx.Tx", "ErrDeadlock if the transaction has the lock already, waits that end with the context and leave the transaction usable"},
 
 	etcdMutex:       {"go.etcd.io/etcd/client/v3", "sessions used again, a Mutex each time", "readers, a hand-over inside the process"},
-	barePut:         {"go.etcd.io/etcd/client/v3", "Put and Delete", "locks: nobody is refused"},
-	zkLock:          {"github.com/go-zookeeper/zk", "a zk.Lock each time, on one connection", "fencing tokens, readers, waits that can be cancelled"},
+	barePut:         {"go.etcd.io/etcd/client/v3", "Put and Delete", "locks: no caller is refused"},
+	zkLock:          {"github.com/go-zookeeper/zk", "a zk.Lock each time, on one connection", "fencing tokens, readers, waits that can be canceled"},
 	bareCreate:      {"", "creates a key or an ephemeral node, and deletes it; asks again without a pause if it is there", nothingMore},
 	bareInsert:      {"", "InsertOne and DeleteOne, in the journal of a majority", nothingMore},
 	bareConditional: {"github.com/aws/aws-sdk-go-v2/service/s3", "PutObject with If-None-Match, and DeleteObject; asks again without a pause if it is there", nothingMore},
+	barePutItem:     {"github.com/aws/aws-sdk-go-v2/service/dynamodb", "PutItem with attribute_not_exists, and DeleteItem; asks again without a pause if it is there", nothingMore},
 
-	"sync.Mutex": {goItself, "", "other processes, a TTL, fencing tokens, waits that can be cancelled"},
+	"sync.Mutex": {goItself, "", "other processes, a TTL, fencing tokens, waits that can be canceled"},
 	oneSlot:      {goItself, "a send and a receive, not within select", "other processes, a TTL, fencing tokens"},
 
 	runLean:          {ourselves, "as packages install it: -tags holdfast_lean, -s -w; two processes", ""},
-	runWhole:         {ourselves, "the whole program, with all drivers; two processes", ""},
+	runWhole:         {ourselves, "the full program, with all drivers; two processes", ""},
 	"flock … true":   {"program:flock", "on a file that is there", "a TTL, fencing tokens, order, other hosts, an end of the command when the lock is lost"},
 	"timeout … true": {"program:timeout", "", "locks"},
 	"true":           {"program:true", "", "locks"},

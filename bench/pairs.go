@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// pairs locks and unlocks without rest for d, on goroutines that each have a
-// name of their own, at least one each, and tells how many pairs a second there
-// were and how long the middle one took.
+// pairs locks and unlocks without pause for d, at least once in each goroutine, with a separate
+// name for each goroutine. It returns the pairs per second and the median time.
 func pairs(ctx context.Context, l locks, goroutines int, d time.Duration) (measure, error) {
 	took := make([][]time.Duration, goroutines)
 	errs := make([]error, goroutines)
@@ -17,7 +16,7 @@ func pairs(ctx context.Context, l locks, goroutines int, d time.Duration) (measu
 	var wg sync.WaitGroup
 	for g := range goroutines {
 		wg.Go(func() {
-			// Each has a context of its own, as requests have.
+			// Each goroutine has its own context, as requests do.
 			ctx := ctx
 			if ctx.Done() != nil {
 				var cancel context.CancelFunc
@@ -55,9 +54,8 @@ func pairs(ctx context.Context, l locks, goroutines int, d time.Duration) (measu
 	}, nil
 }
 
-// pairRunners measure uncontended pairs of each contender in this process. stop
-// closes what they opened. Connections, tables and scripts are there before anything is
-// measured.
+// pairRunners measure uncontended pairs of each contender in this process. stop closes what
+// they opened. Connections, tables and scripts are created before the measurement.
 func pairRunners(ctx context.Context, s setup, cs []contender, target string, goroutines int) (runners []runner, stop func(), err error) {
 	var opened []locks
 	stop = func() {
@@ -80,8 +78,8 @@ func pairRunners(ctx context.Context, s setup, cs []contender, target string, go
 			return pairs(ctx, l, goroutines, s.slice)
 		}})
 		if c.name == "holdfast" {
-			// What the context costs: with this one nobody can leave, so Lock need not be
-			// able to while the store hangs.
+			// The cost of the context: this one cannot be canceled, so Lock need not be able to
+			// return while the store hangs.
 			runners = append(runners, runner{"holdfast, context.Background()", func(context.Context) (measure, error) {
 				return pairs(context.Background(), l, goroutines, s.slice)
 			}})

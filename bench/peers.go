@@ -23,27 +23,26 @@ import (
 	"github.com/holdfast-go/holdfast/prove"
 )
 
-// A faulty is a library under the faults of prove. Where a library leaves it to
-// its users to renew, the adapter does as we do: at a third of the TTL, and
-// again soon if that fails.
+// A faulty is a library under the faults of prove. If the library leaves renewal to its users,
+// the adapter renews as holdfast does: every third of the TTL, and again soon after a failure.
 type faulty struct {
 	name string
 	open func(url string, ttl time.Duration, dial prove.Dial) (library, error)
 	// fenced says that its locks have tokens.
 	fenced bool
-	// silent says that it tells no deadline: its user may rely on the lock until
-	// he has released it, or was told that it is lost.
+	// silent says that the library reports no deadline: its user may rely on the lock until it
+	// releases the lock or learns of the loss.
 	silent bool
 }
 
-// A library is the locks of one in one process.
+// A library is the library's locks in one process.
 type library interface {
 	Lock(ctx context.Context, name string) (held, error)
 	TryLock(ctx context.Context, name string) (held, error)
 	Close() error
 }
 
-// A held lock is one that a library gave.
+// A held lock is one that a library granted.
 type held interface {
 	Token() int64
 	Deadline() time.Time
@@ -51,7 +50,7 @@ type held interface {
 	Release() error
 }
 
-// own is how prove comes to the library.
+// own describes the library to prove.
 func (f *faulty) own() *prove.Own {
 	return &prove.Own{Name: f.name + " on Redis", Silent: f.silent, Locks: func(url string, ttl time.Duration, dial prove.Dial) (*prove.Locks, error) {
 		l, err := f.open(url, ttl, dial)
@@ -130,7 +129,7 @@ type peerLease struct {
 	over    atomic.Bool
 
 	mu       sync.Mutex
-	deadline time.Time // of the newest renewal; zero: it is not known
+	deadline time.Time // of the newest renewal; zero: not known
 }
 
 func (l *peerLease) Token() int64          { return 0 }
@@ -148,19 +147,18 @@ func (l *peerLease) Release() error {
 	return l.release()
 }
 
-// lose says that the library has told of a loss.
+// lose records that the library reported a loss.
 func (l *peerLease) lose() {
 	if !l.over.Swap(true) {
 		close(l.lost)
 	}
 }
 
-// errNotOurs is how an adapter's renew says that the library has told of a
-// loss.
-var errNotOurs = errors.New("not ours any more")
+// errNotOurs is what an adapter's renew returns when the library has reported a loss.
+var errNotOurs = errors.New("the library reported a loss")
 
-// renewed is a lease that is renewed until it is released or lost. renew
-// returns the new deadline.
+// renewed returns a lease that is renewed until it is released or lost. renew returns the new
+// deadline.
 func renewed(ttl time.Duration, deadline time.Time, renew func(context.Context) (time.Time, error), release func() error) *peerLease {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &peerLease{release: release, lost: make(chan struct{}), ended: cancel, deadline: deadline}
@@ -189,7 +187,7 @@ func renewed(ttl time.Duration, deadline time.Time, renew func(context.Context) 
 	return l
 }
 
-// class has the library's errors say what ours would.
+// class wraps the library's error so that it means what holdfast's would.
 func class(ctx context.Context, err error, refused bool) error {
 	switch {
 	case ctx.Err() != nil:
@@ -222,25 +220,45 @@ func (p peerRedislock) TryLock(ctx context.Context, name string) (held, error) {
 	return p.obtain(ctx, name, redislock.NoRetry())
 }
 
-// obtain knows no better of the deadline than that it is not before the TTL
-// after the return, and later than that by no more than the last round trip.
+// A sending is a retry strategy that notes when the newest request is sent, at the earliest.
+type sending struct {
+	redislock.RetryStrategy
+	at time.Time
+}
+
+// NextBackoff returns how long the library waits before its next request.
+func (s *sending) NextBackoff() time.Duration {
+	d := s.RetryStrategy.NextBackoff()
+	s.at = time.Now().Add(d)
+	return d
+}
+
+// obtain takes the TTL as the deadline: the library reports none. It counts from just before
+// the request that obtained the lock, since the server counts from its arrival.
 func (p peerRedislock) obtain(ctx context.Context, name string, again redislock.RetryStrategy) (held, error) {
-	l, err := p.client.Obtain(ctx, name, p.ttl, &redislock.Options{RetryStrategy: again})
+	sent := &sending{again, time.Now()}
+	l, err := p.client.Obtain(ctx, name, p.ttl, &redislock.Options{RetryStrategy: sent})
 	if err != nil {
 		return nil, class(ctx, err, errors.Is(err, redislock.ErrNotObtained))
 	}
-	return renewed(p.ttl, time.Now().Add(p.ttl), func(ctx context.Context) (time.Time, error) {
-		err := l.Refresh(ctx, p.ttl, nil)
-		if errors.Is(err, redislock.ErrNotObtained) {
-			err = errNotOurs
-		}
-		return time.Now().Add(p.ttl), err
+	return renewed(p.ttl, sent.at.Add(p.ttl), func(ctx context.Context) (time.Time, error) {
+		return p.refresh(ctx, l)
 	}, func() error { return released(l.Release(context.Background()), redislock.ErrLockNotHeld) }), nil
+}
+
+// refresh renews the lock and returns its new deadline, which counts from just before the request.
+func (p peerRedislock) refresh(ctx context.Context, l *redislock.Lock) (time.Time, error) {
+	sent := time.Now()
+	err := l.Refresh(ctx, p.ttl, nil)
+	if errors.Is(err, redislock.ErrNotObtained) {
+		err = errNotOurs
+	}
+	return sent.Add(p.ttl), err
 }
 
 func (p peerRedislock) Close() error { return p.rdb.Close() }
 
-// released has the library's error for "not yours" be ours.
+// released turns the library's error for "not yours" into holdfast's.
 func released(err, notOurs error) error {
 	if errors.Is(err, notOurs) {
 		return fmt.Errorf("%w: %w", holdfast.ErrLost, err)
@@ -276,7 +294,7 @@ func (p peerRedsync) lock(ctx context.Context, name string, lock func(*redsync.M
 		var taken *redsync.ErrTaken
 		return nil, class(ctx, err, errors.As(err, &taken))
 	}
-	var mu sync.Mutex // Until is written by Extend, unguarded
+	var mu sync.Mutex // Extend writes Until without a lock
 	l := renewed(p.ttl, m.Until(), func(ctx context.Context) (time.Time, error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -302,7 +320,7 @@ func (p peerRedsync) lock(ctx context.Context, name string, lock func(*redsync.M
 	return l, nil
 }
 
-// loseAtTheDeadline is what a careful user of a library that tells one does.
+// loseAtTheDeadline does what a careful user does with a library that reports a deadline.
 func (l *peerLease) loseAtTheDeadline() {
 	for !l.over.Load() {
 		left := time.Until(l.Deadline())
@@ -318,8 +336,8 @@ func (p peerRedsync) Close() error { return p.rdb.Close() }
 
 type peerRueidis struct{ l rueidislock.Locker }
 
-// faultyRueidis gives an answer as long as the TTL, and not 20 ms: with those it
-// gets hardly any lock under faults.
+// faultyRueidis waits for an answer as long as the TTL instead of 20 ms. With 20 ms it gets
+// hardly any lock under faults.
 func faultyRueidis(rawURL string, ttl time.Duration, dial prove.Dial) (library, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -334,7 +352,7 @@ func faultyRueidis(rawURL string, ttl time.Duration, dial prove.Dial) (library, 
 		},
 		KeyMajority: 1, KeyValidity: ttl, NoLoopTracking: true, TryNextAfter: ttl,
 	}
-	for began := time.Now(); ; time.Sleep(ttl / 10) { // it connects at once, and the link may be bad
+	for began := time.Now(); ; time.Sleep(ttl / 10) { // it connects at once, and the link may be down
 		l, err := rueidislock.NewLocker(o)
 		if err == nil {
 			return peerRueidis{l}, nil
@@ -353,10 +371,10 @@ func (p peerRueidis) TryLock(ctx context.Context, name string) (held, error) {
 	return p.lock(ctx, name, p.l.TryWithContext)
 }
 
-// lock: it renews by itself and ends the context of a lock that it knows to be
-// lost. When it last renewed it does not tell.
+// lock: the library renews by itself and ends the context of a lock that it knows to be lost.
+// It does not report when it last renewed.
 func (p peerRueidis) lock(ctx context.Context, name string, lock func(context.Context, string) (context.Context, context.CancelFunc, error)) (held, error) {
-	// The lock would end with the context that bounds the waiting.
+	// The library would end the lock with the context that bounds the wait.
 	within, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
 	held, cancel, err := lock(within, name)
@@ -369,12 +387,12 @@ func (p peerRueidis) lock(ctx context.Context, name string, lock func(context.Co
 		return nil, class(ctx, err, errors.Is(err, rueidislock.ErrNotLocked))
 	}
 	l := &peerLease{lost: make(chan struct{}), ended: func() {}}
-	l.release = func() error { // it tells nothing
+	l.release = func() error { // it returns no error
 		cancel()
 		end()
 		return nil
 	}
-	context.AfterFunc(held, l.lose) // nothing, if it was released
+	context.AfterFunc(held, l.lose) // no effect if the lock was released
 	return l, nil
 }
 

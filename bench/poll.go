@@ -13,21 +13,21 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// pollQueues are how many wait in each of the two queues whose polls are compared.
+// pollQueues are the lengths of the two queues whose polls are compared.
 var pollQueues = []int{10, 1000}
 
-// polls is how many polls of each queue there are in a round: each waiter of the
-// longer queue polls once, which also keeps its position.
+// polls is the number of polls of each queue in a round: each waiter of the longer queue polls
+// once, which also keeps its position.
 const polls = 1000
 
-// The columns of polls. Ask keeps the position of the waiter, and Poll only reads.
+// The columns of polls. Ask keeps the waiter's position; Poll only reads.
 const (
 	pollServer = "server time a poll"
 	readServer = "server time a poll without a write"
 )
 
-// pollSuite measures what a waiter's poll costs Redis behind few and behind many. No
-// other library has a queue, so none is beside it.
+// pollSuite measures what a waiter's poll costs Redis in a short and in a long queue. There is
+// no comparison, because no other library has a queue.
 func pollSuite(ctx context.Context, s setup) error {
 	server, stop, err := startRedis()
 	if err != nil {
@@ -60,7 +60,7 @@ func pollSuite(ctx context.Context, s setup) error {
 	}, runners)
 }
 
-// A pollQueue is a name that is held, and those who wait for it.
+// A pollQueue is a held name and its waiters.
 type pollQueue struct {
 	st   *redisstore.Store
 	name string
@@ -70,7 +70,7 @@ type pollQueue struct {
 
 func newPollQueue(ctx context.Context, st *redisstore.Store, n int) (*pollQueue, error) {
 	q := &pollQueue{st: st, name: fmt.Sprintf("poll/%d", n), from: store.NewProcess()}
-	if _, err := st.Ask(ctx, q.claim()); err != nil { // it has the name
+	if _, err := st.Ask(ctx, q.claim()); err != nil { // the holder
 		return nil, err
 	}
 	for range n {
@@ -90,8 +90,8 @@ func (q *pollQueue) claim() store.Claim {
 	}
 }
 
-// poll polls for one of those who wait. One whose position has run out, as the others
-// took long, comes again.
+// poll polls for one waiter. If its position has expired because the others took long, the
+// waiter joins again.
 func (q *pollQueue) poll(ctx context.Context, i int, by func(context.Context, store.Claim) (store.Answer, error)) error {
 	_, err := by(ctx, q.all[i])
 	if errors.Is(err, store.ErrLost) {
@@ -102,7 +102,7 @@ func (q *pollQueue) poll(ctx context.Context, i int, by func(context.Context, st
 }
 
 func (q *pollQueue) measure(ctx context.Context, rdb *redis.Client) (measure, error) {
-	for i := range q.all { // all are there
+	for i := range q.all { // join again where positions have expired
 		if err := q.poll(ctx, i, q.st.Ask); err != nil {
 			return nil, err
 		}
@@ -119,7 +119,7 @@ func (q *pollQueue) measure(ctx context.Context, rdb *redis.Client) (measure, er
 		}
 		for i := range polls {
 			begun := time.Now()
-			if err := q.poll(ctx, i*7%len(q.all), by.poll); err != nil { // here and there in the queue
+			if err := q.poll(ctx, i*7%len(q.all), by.poll); err != nil { // spread over the queue
 				return nil, err
 			}
 			if by.column == pollServer {
@@ -139,8 +139,8 @@ func (q *pollQueue) measure(ctx context.Context, rdb *redis.Client) (measure, er
 	return m, nil
 }
 
-// scriptTime is how many nanoseconds the server has spent on scripts, and on how
-// many.
+// scriptTime returns how many nanoseconds the server has spent on scripts, and on how many
+// scripts.
 func scriptTime(ctx context.Context, rdb *redis.Client) (ns, calls float64, err error) {
 	info, err := rdb.Info(ctx, "commandstats").Result()
 	if err != nil {

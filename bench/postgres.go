@@ -22,8 +22,8 @@ var onPostgres = []contender{
 	{name: "advisory lock", open: openAdvisory},
 }
 
-// tableLease is no library: what most of them do in a table. It is what the ratios
-// of the PostgreSQL tables refer to.
+// tableLease is not a library: it is what most libraries do in a table. It is the reference of
+// the PostgreSQL tables.
 const tableLease = "table lease"
 
 func openOnPostgres(url string, o *holdfast.Options) (ours, error) {
@@ -31,7 +31,7 @@ func openOnPostgres(url string, o *holdfast.Options) (ours, error) {
 	if err != nil {
 		return ours{}, err
 	}
-	if err := pool.Ping(context.Background()); err != nil { // it is connected before it is measured, as the others are
+	if err := pool.Ping(context.Background()); err != nil { // connect before it is measured, as for the others
 		pool.Close()
 		return ours{}, err
 	}
@@ -39,8 +39,8 @@ func openOnPostgres(url string, o *holdfast.Options) (ours, error) {
 	return oursOn(s, err, o, pool.Close)
 }
 
-// lockTableLease inserts a row, and deletes it if it is still its own. It waits by
-// asking again each 10 ms.
+// lockTableLease inserts a row, and deletes it if the row is still its own. It polls every 10
+// ms.
 type lockTableLease struct{ pool *pgxpool.Pool }
 
 func openTableLease(url string) (locks, error) {
@@ -76,8 +76,8 @@ func (p lockTableLease) lock(ctx context.Context, name string) (func() error, er
 
 func (p lockTableLease) close() error { p.pool.Close(); return nil }
 
-// lockAdvisory has a connection a lock: no queue across them that anybody could
-// see, no token, no time after which it is over.
+// lockAdvisory needs a connection for each lock. It has no queue that is visible across
+// connections, no token and no expiry.
 type lockAdvisory struct{ pool *pgxpool.Pool }
 
 func openAdvisory(url string) (locks, error) {
@@ -103,8 +103,8 @@ func (p lockAdvisory) lock(ctx context.Context, name string) (func() error, erro
 
 func (p lockAdvisory) close() error { p.pool.Close(); return nil }
 
-// startPostgres starts a server that waits for its disk, as one that keeps anything
-// does, in dir.
+// startPostgres starts a server in a directory, dir. It syncs to disk, like any server that
+// keeps data.
 func startPostgres(ctx context.Context, connections int, args ...string) (addr string, conn *pgx.Conn, dir string, stop func(), err error) {
 	server, end, err := startIn(func(in string) (*testserver.Server, error) {
 		dir = in
@@ -123,7 +123,7 @@ func startPostgres(ctx context.Context, connections int, args ...string) (addr s
 	}, nil
 }
 
-// postgresTitle is what the rows say of the server.
+// postgresTitle describes the server in the rows.
 func postgresTitle(ctx context.Context, conn *pgx.Conn) (string, error) {
 	var version string
 	err := conn.QueryRow(ctx, "SELECT current_setting('server_version')").Scan(&version)
@@ -161,7 +161,7 @@ func postgresSuite(ctx context.Context, s setup) error {
 	return bloat(ctx, s, conn, url)
 }
 
-// syncTime is how long the disk takes to have one page for good.
+// syncTime measures how long the disk takes to sync one page.
 func syncTime(dir string) (float64, error) {
 	f, err := os.Create(filepath.Join(dir, "sync"))
 	if err != nil {
@@ -182,10 +182,9 @@ func syncTime(dir string) (float64, error) {
 	return median(took), nil
 }
 
-// bloat tells how large the tables are after many pairs on one name. What is
-// written is the same as with a server that waits for its disk, in less time; of
-// the times nothing can be told, as a grant of ours waits for the disk in any
-// case, and the table lease then waits for nothing.
+// bloat reports how large the tables are after many pairs on one name. It turns synchronous
+// commit off: the same is written in less time. So the times mean nothing: a grant of holdfast
+// waits for the disk in any case, the table lease then does not.
 func bloat(ctx context.Context, s setup, conn *pgx.Conn, url string) error {
 	if s.pairs == 0 {
 		return nil

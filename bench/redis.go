@@ -13,18 +13,18 @@ import (
 var onRedis = []contender{
 	onStore(openOnRedis, oursInRedis...),
 	{name: "redislock", open: openRedislock, inner: []string{"get", "set", "del", "pexpire", "pttl", "exists"}},
-	{name: "redsync", open: openRedsync, inner: []string{"get", "del"}}, // it sends SET itself
+	{name: "redsync", open: openRedsync, inner: []string{"get", "del"}}, // it sends SET outside of a script
 	{name: "rueidislock", open: openRueidis, inner: []string{"get", "set", "del", "pexpireat"}},
 	{name: bare, open: openBare, inner: []string{"get", "del"}},
 }
 
-// oursInRedis are the commands of our scripts.
+// oursInRedis are the commands that our scripts call.
 var oursInRedis = []string{"get", "mget", "exists", "set", "del", "time", "publish", "pexpire", "hmget", "hset", "hdel", "hgetall"}
 
-// bare is no library: what everybody writes first.
+// bare is not a library: it is the simplest Redis lock.
 const bare = "SET NX + delete"
 
-// reference is what the ratios of the Redis tables refer to.
+// reference is the contender that the ratios of the Redis tables refer to.
 const reference = "redislock"
 
 func openOnRedis(addr string, o *holdfast.Options) (ours, error) {
@@ -67,8 +67,8 @@ func redisSuite(ctx context.Context, s setup) error {
 	return redisHandoff(ctx, s, rdb, addr)
 }
 
-// redisHandoff shows the raw round trip beside the hand-off: it is what a
-// hand-off over the network cannot do without.
+// redisHandoff shows the raw round trip next to the hand-off: a hand-off over the network
+// cannot be faster.
 func redisHandoff(ctx context.Context, s setup, rdb *redis.Client, addr string) error {
 	runners, stop, err := handoffRunners(ctx, s, "redis", onRedis, addr)
 	if err != nil {
@@ -95,16 +95,16 @@ func redisHandoff(ctx context.Context, s setup, rdb *redis.Client, addr string) 
 	return t.measure(ctx, s)
 }
 
-// What a hand-off and a release cost, where a round trip is one.
+// The columns with the cost of a hand-off and a release, in round trips.
 const (
 	overRelease = "(hand-off − release) ÷ PING"
 	releaseOver = "release ÷ PING"
 )
 
-// ping is no lock.
+// ping is not a lock.
 const ping = "PING"
 
-// overPing adds them to all in the round.
+// overPing adds these columns to all measures of the round.
 func overPing(round map[string]measure) {
 	trip := round[ping]["round trip"]
 	for _, m := range round {

@@ -14,14 +14,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// startRedis starts a redis-server on a free port of the loopback, without
-// persistence. stop ends it.
+// startRedis starts a redis-server on a free loopback port, without persistence. stop ends it.
 func startRedis(args ...string) (s *testserver.Server, stop func(), err error) {
 	return startIn(func(dir string) (*testserver.Server, error) { return testserver.StartRedis(dir, args...) })
 }
 
-// startIn starts a server in a directory that stop removes. The server may run as
-// another user: what is above the directory is opened to that user.
+// startIn starts a server in a temporary directory, which stop removes. The server may run as
+// another user, so the parent directory is opened to that user.
 func startIn(start func(dir string) (*testserver.Server, error)) (s *testserver.Server, stop func(), err error) {
 	outer, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
@@ -41,7 +40,7 @@ func startIn(start func(dir string) (*testserver.Server, error)) (s *testserver.
 	}, nil
 }
 
-// redisVersion is what the server says it is.
+// redisVersion returns the version that the server reports.
 func redisVersion(ctx context.Context, rdb *redis.Client) (string, error) {
 	info, err := rdb.Info(ctx, "server").Result()
 	if err != nil {
@@ -50,13 +49,13 @@ func redisVersion(ctx context.Context, rdb *redis.Client) (string, error) {
 	return redisTold(info, "redis_version")
 }
 
-// redisTitle is what the rows on one server say of it.
+// redisTitle describes the server in rows on a single server.
 func redisTitle(ctx context.Context, rdb *redis.Client) (string, error) {
 	version, err := redisVersion(ctx, rdb)
 	return "Redis " + version + " on the loopback, without persistence", err
 }
 
-// redisTold is what INFO says of one thing.
+// redisTold returns the value of one line of INFO.
 func redisTold(info, what string) (string, error) {
 	for line := range strings.Lines(info) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), what+":"); ok {
@@ -66,9 +65,9 @@ func redisTold(info, what string) (string, error) {
 	return "", fmt.Errorf("INFO does not have %s", what)
 }
 
-// sent is how many commands clients have sent, by the server's own count:
-// without those that scripts call, those that set up a connection or ask how the
-// server is configured, and ours.
+// sent returns how many commands clients have sent, from the server's own count. It leaves out
+// the commands that scripts call, those that set up a connection or read the server's
+// configuration, and the bench's own.
 func sent(ctx context.Context, rdb *redis.Client, inner []string) (int64, error) {
 	info, err := rdb.Info(ctx, "commandstats").Result()
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/holdfast-go/holdfast/redisstore/redlock"
 )
 
-// A redlockNode is a server, and how its connections are.
+// A redlockNode is a server and the delay of its connections.
 type redlockNode struct {
 	addr string
-	late time.Duration // each answer
+	late time.Duration // the delay of each answer
 }
 
 func (n redlockNode) client(o redis.Options) *redis.Client {
@@ -37,7 +37,7 @@ func (n redlockNode) client(o redis.Options) *redis.Client {
 	return redis.NewClient(&o)
 }
 
-// A lateConn hands on late what arrives.
+// A lateConn delays what it receives.
 type lateConn struct {
 	net.Conn
 	late time.Duration
@@ -94,7 +94,7 @@ var onRedlock = []struct {
 	{"redsync", openRedsyncRedlock},
 }
 
-// onMajority is the same on healthy servers, whose addresses have commas between them.
+// onMajority are the contenders on healthy servers. The addresses are separated by commas.
 var onMajority = []contender{
 	onStore(func(target string, o *holdfast.Options) (ours, error) { return openOurRedlock(nodesAt(target), o) }, oursInRedis...),
 	{name: "redsync", inner: []string{"get", "del"}, open: func(target string) (locks, error) { return openRedsyncRedlock(nodesAt(target)) }},
@@ -107,7 +107,7 @@ func nodesAt(target string) (nodes []redlockNode) {
 	return nodes
 }
 
-// startRedlock starts n servers that know nothing of each other, and clients of them.
+// startRedlock starts n independent servers, and returns clients of them.
 func startRedlock(ctx context.Context, n int, args ...string) (nodes []redlockNode, clients manyClients, stop func(), err error) {
 	var stops []func()
 	stop = func() {
@@ -125,7 +125,7 @@ func startRedlock(ctx context.Context, n int, args ...string) (nodes []redlockNo
 		nodes = append(nodes, redlockNode{addr: server.Addr})
 	}
 	clients = clientsOf(nodes, redis.Options{})
-	if err = redlock.Trust(ctx, clients, nil); err != nil { // they are new, and nobody holds anything
+	if err = redlock.Trust(ctx, clients, nil); err != nil { // they are new, and hold no locks
 		clients.close()
 		stop()
 	}
@@ -178,7 +178,7 @@ func redlockPairs(ctx context.Context, s setup, title string, nodes []redlockNod
 			return err
 		}
 		defer l.close()
-		// Connections and scripts are there before anything is measured.
+		// Create connections and scripts before measuring.
 		unlock, err := l.lock(ctx, "bench/first")
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)

@@ -13,18 +13,18 @@ type runner struct {
 	run  func(ctx context.Context) (measure, error)
 }
 
-// A table is what some contenders showed in the same rounds.
+// A table has the figures of several contenders in the same rounds.
 type table struct {
 	title string
-	// reference is the contender that the ratios refer to; bestPeer: in each round
-	// whichever of the other libraries was best; empty: there are no ratios.
+	// reference is the contender that the ratios refer to; bestPeer: the best of the other
+	// libraries in each round; empty: there are no ratios.
 	reference string
 	columns   []column
 	runners   []runner
-	// derive adds what follows from the figures of several contenders in one round.
-	// Nil: nothing does.
+	// derive adds figures that follow from those of several contenders in one round. Nil: there
+	// are none.
 	derive func(round map[string]measure)
-	all    map[string][]measure // of each contender, by round
+	all    map[string][]measure // by contender and round
 }
 
 const bestPeer = "best peer"
@@ -35,8 +35,7 @@ func rounds(ctx context.Context, s setup, title, reference string, columns []col
 	return t.measure(ctx, s)
 }
 
-// measure runs every runner in every round, each round in another order, and
-// reports the medians.
+// measure runs every runner in every round, in a random order, and reports the medians.
 func (t *table) measure(ctx context.Context, s setup) error {
 	if s.ours {
 		t.runners = onlyOurs(t.runners)
@@ -71,7 +70,7 @@ func (t *table) measure(ctx context.Context, s setup) error {
 	return s.report(t)
 }
 
-// isOurs says that a contender is holdfast, in one form or another.
+// isOurs reports whether a contender is holdfast, in any variant.
 func isOurs(name string) bool { return strings.HasPrefix(name, "holdfast") }
 
 func onlyOurs(all []runner) (some []runner) {
@@ -83,7 +82,7 @@ func onlyOurs(all []runner) (some []runner) {
 	return some
 }
 
-// best is the best figure that any other library showed in the round.
+// best returns the best figures of the other libraries in the round.
 func best(columns []column, round map[string]measure) measure {
 	out := measure{}
 	for name, m := range round {

@@ -46,7 +46,7 @@ func TestQuartilesLieAroundTheMedian(t *testing.T) {
 	}
 	given := []float64{3, 1, 2}
 	if spreadOf(given); given[0] != 3 {
-		t.Error("the rounds are in another order afterwards")
+		t.Error("spreadOf changed the order of the rounds")
 	}
 }
 
@@ -88,7 +88,7 @@ func TestBestPeerIsTheBestOfEachRound(t *testing.T) {
 	}{{rate("pairs/s"), 0.5}, {elapsed("p50").beside(), 2}} {
 		_, rows := measured(t, setup{rounds: 2}, table{reference: bestPeer, columns: []column{c.column}, runners: runners(c.column.name)})
 		if got := *rows[0].Ratio; got != c.want {
-			t.Errorf("%s: holdfast ÷ best peer is %v, want %v", c.column.name, got, c.want)
+			t.Errorf("%s: holdfast ÷ best peer: got %v, want %v", c.column.name, got, c.want)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func TestHandoffIsAlsoReportedInRoundTrips(t *testing.T) {
 		t.Errorf("got %v", m)
 	}
 	if _, ok := round["redislock"][overRelease]; ok {
-		t.Error("a hand-off that was not measured has a figure")
+		t.Error("a hand-off without a measurement has a figure")
 	}
 }
 
@@ -118,8 +118,8 @@ func TestHoldfastCanBeMeasuredAlone(t *testing.T) {
 func TestContenderWithoutANoteIsRefused(t *testing.T) {
 	s := setup{rounds: 1, out: &strings.Builder{}}
 	err := rounds(t.Context(), s, "A title", "", []column{rate("pairs/s")}, []runner{shows("somebody", "pairs/s", 1)})
-	if err == nil || !strings.Contains(err.Error(), `nothing is noted of the contender "somebody"`) {
-		t.Errorf("got %v", err)
+	if err == nil || !strings.Contains(err.Error(), `there is no note about the contender "somebody"`) {
+		t.Errorf("got %v, want an error that names the contender", err)
 	}
 }
 

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// A row is what one contender showed in one column of a table, for programs. It is
-// an object of -json, one a line.
+// A row is the figure of one contender in one column of a table, for programs. With -json it is
+// an object, one a line.
 type row struct {
 	Suite     string `json:"suite"`
 	Row       string `json:"row"` // the title of the table
 	Contender string `json:"contender,omitempty"`
 	Column    string `json:"column,omitempty"`
 	Unit      string `json:"unit,omitempty"`
-	Better    better `json:"better,omitempty"` // more or less; none: neither is better
-	// Value is the median over the rounds, and Quartiles where their middle half lies.
-	// A sum is that of all rounds, and has none.
+	Better    better `json:"better,omitempty"` // more or less; empty: neither is better
+	// Value is the median over the rounds, and Quartiles are the first and third quartile. A
+	// sum is the total of all rounds, and has no quartiles.
 	Value     *float64    `json:"value,omitempty"`
 	Quartiles *[2]float64 `json:"quartiles,omitempty"`
 	Sum       bool        `json:"sum,omitempty"`
@@ -35,16 +35,16 @@ type row struct {
 	Machine        string      `json:"machine"`
 	Commit         string      `json:"commit"` // of holdfast
 	Time           time.Time   `json:"time"`
-	// Missing says why the row could not be had. Nothing was measured then.
+	// Missing says why the row could not be measured. It has no figures then.
 	Missing string `json:"missing,omitempty"`
 }
 
-// machine is what all figures of a run depend on.
+// machine describes what all figures of a run depend on.
 func machine() string {
 	return fmt.Sprintf("%s, %s/%s, %d processors", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 }
 
-// writeRows writes an object for each figure of the table, if they were asked for.
+// writeRows writes an object for each figure of the table, if rows were asked for.
 func (s setup) writeRows(t *table) error {
 	if s.rows == nil {
 		return nil
@@ -62,7 +62,7 @@ func (s setup) writeRows(t *table) error {
 	return nil
 }
 
-// writeFigure writes the row of a single figure, which is measured once.
+// writeFigure writes the row of a single figure that is measured once.
 func (s setup) writeFigure(title, contender string, c column, v float64) error {
 	s.rounds = 1
 	return s.writeRows(&table{
@@ -76,8 +76,8 @@ func (s setup) writeRow(one row) error {
 	return s.rows.Encode(one)
 }
 
-// row is that of a figure, without what all rows of a run share; false: there is no
-// such figure.
+// row returns the row of a figure, without the fields that all rows of a run share; false:
+// there is no such figure.
 func (t *table) row(contender string, c column) (one row, ok bool) {
 	got := collect(t.all[contender], c.name)
 	if len(got) == 0 {
@@ -102,7 +102,7 @@ func (t *table) row(contender string, c column) (one row, ok bool) {
 	return one, true
 }
 
-// absent reports a row that cannot be had here, and why.
+// absent reports that a row cannot be measured here, and why.
 func (s setup) absent(title, why string) error {
 	fmt.Fprintf(s.out, "\n%s: %s\n", title, why)
 	if s.rows == nil {
@@ -111,14 +111,14 @@ func (s setup) absent(title, why string) error {
 	return s.writeRow(row{Row: title, Missing: why})
 }
 
-// at is the setup for rows on a server, of which it says the version and settings.
+// at is the setup for rows on a server; server has its version and settings.
 func (s setup) at(server string) setup {
 	fmt.Fprintf(s.out, "\n%s\n", server)
 	s.server = server
 	return s
 }
 
-// forPrograms has rows written as JSON to out, and the tables for people to the
+// forPrograms returns a setup that writes rows as JSON to out, and the tables for people to
 // standard error.
 func (s setup) forPrograms(out io.Writer) setup {
 	s.out, s.rows = os.Stderr, json.NewEncoder(out)
@@ -126,7 +126,7 @@ func (s setup) forPrograms(out io.Writer) setup {
 	return s
 }
 
-// readRows reads what -json has written.
+// readRows reads the output of -json.
 func readRows(in io.Reader) (all []row, err error) {
 	for d := json.NewDecoder(in); ; {
 		var r row

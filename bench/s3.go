@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/s3store"
 )
 
-// bareConditional is what a lock of S3 costs at least, and the reference: the object is written if it is not there, and deleted.
+// bareConditional is the minimum cost of an S3 lock, and the reference: write an object if it does not exist, and
+// delete it.
 const bareConditional = "If-None-Match + delete"
 
 var onS3 = []contender{
@@ -24,7 +25,7 @@ var onS3 = []contender{
 	{name: bareConditional, open: openBareConditional, alone: true},
 }
 
-// s3Client is a client with connections of its own.
+// s3Client returns a client with its own connections.
 func s3Client(addr string) (client *s3.Client, end func()) {
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	return s3.New(s3.Options{
@@ -41,7 +42,7 @@ func openOnS3(addr string, o *holdfast.Options) (ours, error) {
 	return oursOn(s, err, o, end)
 }
 
-// lockBareConditional waits by trying again, so it is for names that nobody else wants.
+// lockBareConditional cannot wait, only retry, so it is for names without contention.
 type lockBareConditional struct {
 	client *s3.Client
 	end    func()
@@ -74,7 +75,7 @@ func (l lockBareConditional) close() error {
 	return nil
 }
 
-// s3Title is what the rows say of the server.
+// s3Title describes the server in the rows.
 func s3Title() (string, error) {
 	server, _, err := testserver.Chosen("s3")
 	if err != nil {
@@ -84,11 +85,13 @@ func s3Title() (string, error) {
 	return "versitygw " + version + " on the loopback, objects in files, not synced", err
 }
 
-// fewOnS3 come at once. To S3 each is a process, which sends some 17 requests before the answer to its first claim, and gives up after 5 s
-// without one. On two cores versitygw serves some hundred requests a second: all of 30 get the lock, and hardly one of 100.
+// fewOnS3 is how many clients come at once. On S3 each counts as a process: it sends some 17 requests before its
+// first claim is answered, and gives up after 5 s without an answer. On two cores versitygw serves some hundred
+// requests a second: all of 30 clients get the lock, and hardly one of 100.
 var fewOnS3 = []int{10, 30}
 
-// startManyS3 has the server write a line for each request, by which they are counted.
+// startManyS3 has the server log a line for each request; the requests are counted from the
+// log.
 func startManyS3(context.Context) (running, error) {
 	title, err := s3Title()
 	if err != nil {

@@ -42,11 +42,11 @@ func TestAConditionalWriteExcludes(t *testing.T) {
 		}
 		next <- err
 	}()
-	if err := eventually(t.Context(), "the other asks again", func() bool { return asked()[requests] >= before[requests]+3 }); err != nil {
+	if err := eventually(t.Context(), "the other caller asks again", func() bool { return asked()[requests] >= before[requests]+3 }); err != nil {
 		t.Fatal(err)
 	}
 	if now := asked(); now[writes] != before[writes] || len(next) != 0 {
-		t.Errorf("of the other's requests %v were granted while the name was held", now[writes]-before[writes])
+		t.Errorf("%v requests of the other caller were granted while the name was held", now[writes]-before[writes])
 	}
 	if err := unlock(); err != nil {
 		t.Fatal(err)
@@ -55,6 +55,6 @@ func TestAConditionalWriteExcludes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if now := asked(); now[writes] != before[writes]+3 {
-		t.Errorf("%v writes after a release, a lock and its release", now[writes]-before[writes])
+		t.Errorf("got %v writes after a release, a lock and its release, want 3", now[writes]-before[writes])
 	}
 }

@@ -19,10 +19,9 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// scale holds many leases at once in this process, until each has been renewed and then
-// for a whole TTL, and tells what they cost, on each store: what the first renewal writes, which may move
-// a lease into a session, by itself; then what becomes of
-// them while a server is frozen; then what as many waiters cost.
+// scale holds many leases at once in this process, on each store, and reports their cost: first what the first
+// renewal writes, which may move a lease into a session; then the cost over a whole TTL. Then it reports what happens
+// to the leases while a server is frozen, and the cost of as many waiters.
 func scale(ctx context.Context, s setup) error {
 	s.rounds = 1
 	all := table{columns: scaleColumns, all: map[string][]measure{}}
@@ -60,7 +59,7 @@ func scale(ctx context.Context, s setup) error {
 		return err
 	}
 	defer stop()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr}) // ours, not theirs
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr}) // the bench's own client, not the measured locker's
 	defer rdb.Close()
 	if err := frozen(ctx, s, server, rdb); err != nil {
 		return err
@@ -81,13 +80,13 @@ var scaleColumns = []column{
 	elapsed("latest renewal"), elapsed("take all"), elapsed("give all back"),
 }
 
-// quiet is for what is bound to happen.
+// quiet is for errors that are certain to happen.
 var quiet = slog.New(slog.DiscardHandler)
 
-// trips are round trips: a pipeline is one.
+// trips are round trips. A pipeline is one round trip.
 const trips = "round trips"
 
-// countTrips is holdfast on Redis, on a client that counts its round trips.
+// countTrips returns holdfast on Redis, with a client that counts its round trips.
 func countTrips(count counter) (contender, counter) {
 	var n roundTrips
 	c := onStore(func(addr string, o *holdfast.Options) (ours, error) {
@@ -116,9 +115,9 @@ func (t *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	return func(ctx context.Context, cmds []redis.Cmder) error { t.n.Add(1); return next(ctx, cmds) }
 }
 
-// holdMany holds the leases of a row.
+// holdMany measures one row: many held leases.
 func holdMany(ctx context.Context, s setup, c contender, target string, count counter) (measure, error) {
-	var latest atomic.Int64 // by how much a renewal was late, at most
+	var latest atomic.Int64 // how late a renewal was, at most
 	l, err := c.with(target, &holdfast.Options{TTL: s.ttl, Logger: quiet, Observer: func(e holdfast.Event) {
 		for e.Kind == holdfast.EventRenewed {
 			have := latest.Load()
@@ -131,7 +130,7 @@ func holdMany(ctx context.Context, s setup, c contender, target string, count co
 		return nil, err
 	}
 	defer l.close()
-	// One lease first, for what is made once.
+	// Take one lease first, so that one-time costs are not counted.
 	first, err := l.Mutex("bench/first").Lock(ctx)
 	if err != nil {
 		return nil, err
@@ -202,15 +201,15 @@ func giveAll(leases []*holdfast.Lease) (time.Duration, error) {
 	return each(len(leases), func(i int) error {
 		err := leases[i].Release()
 		if errors.Is(err, holdfast.ErrLost) || errors.Is(err, holdfast.ErrUnavailable) {
-			return nil // counted already, or the machine stood still
+			return nil // already counted, or the machine stalled
 		}
 		return err
 	})
 }
 
-// frozen stops the server for half of the TTL, in which no lease may be lost,
-// and then for twice the TTL: then all are, each at its deadline. A bare timer
-// set for the same instant tells how late this machine is with any.
+// frozen freezes the server for half of the TTL, in which no lease may be lost, and then for
+// twice the TTL, in which all must be lost, each at its deadline. A bare timer for each
+// deadline shows how late any timer is on this machine.
 func frozen(ctx context.Context, s setup, server *testserver.Server, rdb *redis.Client) error {
 	var mu sync.Mutex
 	lostAt := map[string]time.Time{}
@@ -240,7 +239,7 @@ func frozen(ctx context.Context, s setup, server *testserver.Server, rdb *redis.
 	}
 	fmt.Fprintf(s.out, "\nThe server frozen for half of the TTL: %d of %d lost\n", countLost(leases), s.held)
 	server.Freeze()
-	if err := sleep(ctx, s.ttl/2); err != nil { // what was answered before has been read, and no deadline moves any more
+	if err := sleep(ctx, s.ttl/2); err != nil { // earlier answers have been read, so deadlines no longer move
 		return err
 	}
 	deadlines, bare := make([]time.Time, s.held), make([]atomic.Int64, s.held)
@@ -263,8 +262,7 @@ func frozen(ctx context.Context, s setup, server *testserver.Server, rdb *redis.
 	return nil
 }
 
-// waiters waits with a goroutine for each of many names that are held
-// elsewhere.
+// waiters waits with one goroutine for each of many names that are held elsewhere.
 func waiters(ctx context.Context, s setup, rdb *redis.Client, addr string) error {
 	n := max(s.held/10, 1)
 	elsewhere, err := newOnRedis(rdb, &holdfast.Options{TTL: time.Hour})
@@ -289,11 +287,11 @@ func waiters(ctx context.Context, s setup, rdb *redis.Client, addr string) error
 	for _, lease := range held {
 		wg.Go(func() { l.Mutex(lease.Name()).Lock(waiting) })
 	}
-	if err := sleep(ctx, s.ttl); err != nil { // all have a position, and have kept it
+	if err := sleep(ctx, s.ttl); err != nil { // all have a position, and have renewed it
 		return err
 	}
 	var mailboxes []string
-	if err := eventually(ctx, "somebody waits", func() bool {
+	if err := eventually(ctx, "a claim waits", func() bool {
 		mailboxes, err = rdb.Do(ctx, "pubsub", "channels").StringSlice()
 		return err != nil || len(mailboxes) > 0
 	}); err != nil {
@@ -327,16 +325,16 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// processor is how long this process has kept processors busy.
+// processor returns the processor time that this process has used.
 func processor() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		panic(err) // no such kernel
+		panic(err) // every kernel has this call
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// each runs f for 0 to n-1 on 64 goroutines and tells how long that took.
+// each runs f for 0 to n-1 on 64 goroutines and returns how long that took.
 func each(n int, f func(i int) error) (time.Duration, error) {
 	const goroutines = 64
 	errs := make([]error, goroutines)

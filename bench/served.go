@@ -7,24 +7,25 @@ import (
 	"slices"
 )
 
-// A served store is one that can be had here.
+// A served store is one that can be measured here.
 type served struct {
-	name  string // what a child is told, and -on
+	name  string // for children, and for -on
 	title string
 	all   []contender // holdfast is the first
-	// peer is what the ratios refer to; empty: nobody else can wait.
+	// peer is the contender that the ratios refer to; empty: no other one can wait.
 	peer string
-	// start starts servers whose limits allow a thousand clients. It is errNoServer
-	// where none can be had.
+	// start starts servers whose limits allow a thousand clients. It fails with errNoServer if
+	// there is no server.
 	start func(ctx context.Context) (running, error)
-	// comers come at once unless others were asked for; none: as many as on most stores.
+	// comers is how many clients come at once unless -comers is given; none: as many as on most
+	// stores.
 	comers []int
 }
 
-// manyComers come at once on most stores.
+// manyComers is how many clients come at once on most stores.
 var manyComers = []int{300, 1000}
 
-// comersOf are the clients that come at once on a store, one table after another.
+// comersOf returns how many clients come at once on a store, one table after another.
 func (s setup) comersOf(on served) []int {
 	switch {
 	case len(s.comers) > 0:
@@ -43,13 +44,13 @@ type running struct {
 	stop   func()
 }
 
-// errNoServer says that the rows of a store cannot be had here.
+// errNoServer says that the rows of a store cannot be measured here.
 var errNoServer = errors.New("not measured")
 
-// forMany lets a Redis have some connections of each of a thousand clients.
+// forMany lets a Redis server accept several connections from each of a thousand clients.
 var forMany = []string{"--maxclients", "15000", "--tcp-backlog", "4096"}
 
-// wants reports whether the store is to be measured.
+// wants reports whether to measure the store.
 func (s setup) wants(name string) bool { return len(s.on) == 0 || slices.Contains(s.on, name) }
 
 // eachStore measures on one store after the other.
@@ -70,7 +71,7 @@ func eachStore(s setup, measure func(served) error) error {
 	return nil
 }
 
-// during starts the store's servers for f.
+// during runs f with the store's servers.
 func (on served) during(ctx context.Context, f func(running) error) error {
 	at, err := on.start(ctx)
 	if err != nil {
@@ -80,7 +81,7 @@ func (on served) during(ctx context.Context, f func(running) error) error {
 	return f(at)
 }
 
-// version starts the store's servers to learn what they are.
+// version starts the store's servers to learn their version and settings.
 func (on served) version(ctx context.Context) (server string, err error) {
 	err = on.during(ctx, func(at running) error {
 		server = at.server
@@ -89,8 +90,8 @@ func (on served) version(ctx context.Context) (server string, err error) {
 	return server, err
 }
 
-// tryOut locks and unlocks once with each: tables and scripts are there before
-// others come.
+// tryOut locks and unlocks once with each contender, so that tables and scripts exist before
+// other clients come.
 func tryOut(ctx context.Context, at running, cs ...contender) error {
 	for _, c := range cs {
 		l, err := c.open(at.target)

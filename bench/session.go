@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/pgstore/pgadvisory"
 )
 
-// onSessions are those that keep all locks of a process on one connection.
+// onSessions are the contenders that keep all locks of a process on one connection.
 var onSessions = []contender{
 	{name: "holdfast", open: openOnSession},
 	{name: "holdfast with tokens", open: openOnSessionWithTokens},
 	{name: bareSession, open: openBareSession},
 }
 
-// bareSession is no library: the two functions of the server and nothing else.
-// The ratios of its table refer to it.
+// bareSession is not a library: it is two functions of the server. It is the reference of its
+// table.
 const bareSession = "try + unlock, one connection"
 
 func openOnSession(url string) (locks, error) { return openSessionWith(url, nil) }
@@ -31,7 +31,7 @@ func openSessionWith(url string, o *pgadvisory.Options) (locks, error) {
 	return oursOn(s, err, nil, nil)
 }
 
-// lockSession is for one goroutine at a time, as its connection is.
+// lockSession is for one goroutine at a time, like its connection.
 type lockSession struct{ conn *pgx.Conn }
 
 func openBareSession(url string) (locks, error) {

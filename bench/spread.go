@@ -13,11 +13,11 @@ func median[T cmp.Ordered](vs []T) T {
 	return vs[len(vs)/2]
 }
 
-// A spread is where the middle half of some figures lies.
+// A spread is the quartiles of some figures.
 type spread struct{ low, middle, high float64 }
 
-// spreadOf has the quartiles of vs, of which there is at least one. Between two
-// figures it interpolates.
+// spreadOf returns the quartiles of vs, which must not be empty. It interpolates between two
+// figures.
 func spreadOf(vs []float64) spread {
 	sorted := slices.Sorted(slices.Values(vs))
 	at := func(share float64) float64 {
@@ -29,12 +29,12 @@ func spreadOf(vs []float64) spread {
 	return spread{at(0.25), at(0.5), at(0.75)}
 }
 
-// String is for ratios.
+// String formats a spread of ratios.
 func (s spread) String() string {
 	return asRatio(s.middle) + " (" + asRatio(s.low) + "–" + asRatio(s.high) + ")"
 }
 
-// asRatio has three digits of what is below a tenth.
+// asRatio prints a value below a tenth with three significant digits.
 func asRatio(v float64) string {
 	if math.Abs(v) < 0.1 {
 		return fmt.Sprintf("%.3g", v)
@@ -42,7 +42,7 @@ func asRatio(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// ratios has, for each round, the one figure divided by the other.
+// ratios returns, for each round, the first figure divided by the second.
 func ratios(these, those []measure, column string) (rs []float64) {
 	for i := range min(len(these), len(those)) {
 		a, ok := these[i][column]

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// stores are all that can be served.
+// stores are all stores that a server can be started for.
 var stores = []served{
 	{"file", "Files", onFiles, "flock(2)", startFiles, nil},
 	{"redis", "Redis", onRedis, reference, startManyRedis, nil},
@@ -25,6 +25,7 @@ var stores = []served{
 	{"nats", "NATS", onNATS, "", startManyNATS, nil},
 	{"mongo", "MongoDB", onMongoDB, "", namedMongoDB, nil},
 	{"s3", "S3", onS3, "", startManyS3, fewOnS3},
+	{"dynamodb", "DynamoDB", onDynamoDB, "", startManyDynamoDB, fewOnDynamoDB},
 }
 
 func startFiles(context.Context) (running, error) {

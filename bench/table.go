@@ -11,7 +11,7 @@ import (
 func (s setup) report(t *table) error {
 	for _, r := range t.runners {
 		if _, ok := noteOf(r.name); !ok {
-			return fmt.Errorf("%s: nothing is noted of the contender %q", t.title, r.name)
+			return fmt.Errorf("%s: there is no note about the contender %q", t.title, r.name)
 		}
 	}
 	fmt.Fprintf(s.out, "\n%s\n", t.title)
@@ -21,8 +21,8 @@ func (s setup) report(t *table) error {
 	return s.writeRows(t)
 }
 
-// print prints the medians of each contender and of their ratios, these with their
-// quartiles, and what must be known of the contenders.
+// print prints the medians of each contender, those of their ratios with quartiles, and the
+// contenders' notes.
 func (t *table) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "\t")
@@ -54,7 +54,7 @@ func (t *table) print(out io.Writer) error {
 	return nil
 }
 
-// value is what one cell says.
+// value is the text of one cell.
 func (t *table) value(contender string, c column) string {
 	got := collect(t.all[contender], c.name)
 	switch {

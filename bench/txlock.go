@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/pgstore/pgadvisory"
 )
 
-// bareTxLock is no library: the function of the server and nothing else. The ratios
-// of its table refer to it.
+// bareTxLock is not a library: it is a function of the server. It is the reference of its
+// table.
 const bareTxLock = "pg_advisory_xact_lock"
 
-// onTx are locks that end with a transaction of the caller's.
+// onTx are locks that end with the caller's transaction.
 var onTx = []contender{
 	openTx("holdfast, LockTx", func(ctx context.Context, tx pgx.Tx, name string) error {
 		return pgadvisory.LockTx(ctx, tx, name)
@@ -55,9 +55,9 @@ func (p lockInTx) lock(ctx context.Context, name string) (func() error, error) {
 
 func (p lockInTx) close() error { p.pool.Close(); return nil }
 
-// txLocks measures locks that end with a transaction. Uncontended it is the calls
-// alone, without the begin and the end, on one connection. LockTx remembers what the
-// transaction has locked, so there is one lock in each transaction, and then many.
+// txLocks measures locks that end with a transaction. The uncontended figures are of the calls
+// alone, without begin and end, on one connection. LockTx remembers what the transaction has
+// locked, so one table has one lock a transaction, and one has many.
 func txLocks(ctx context.Context, s setup, url string) error {
 	for _, n := range []int{1, 100} {
 		var runners []runner

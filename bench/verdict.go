@@ -8,13 +8,12 @@ import (
 	"text/tabwriter"
 )
 
-// A rowKey is what a figure of two trees has in common.
+// A rowKey is what the same figure of two trees has in common.
 type rowKey struct{ suite, row, contender, column string }
 
 func (k rowKey) String() string { return k.row + ": " + k.contender + ": " + k.column }
 
-// A compared row has what two trees showed in as many pairs of rounds, one beside the
-// other.
+// A compared row has the figures of both trees, one of each for every pair of rounds.
 type compared struct {
 	key      rowKey
 	unit     string
@@ -22,9 +21,9 @@ type compared struct {
 	old, now []float64
 }
 
-// pairUp finds for each figure of the old tree that of this one, measured in the same
-// pair of rounds. Figures of which neither is better are left out, and sums, which are
-// those that nobody woke. only are what just one of the two trees showed.
+// pairUp matches each figure of the old tree with that of this tree from the same pair of
+// rounds. It leaves out sums, which are the counts of stalled waiters, and figures of which
+// neither is better. only are the figures that not both trees have.
 func pairUp(old, now [][]row) (all []compared, only []rowKey) {
 	index := map[rowKey]int{}
 	single := map[rowKey]int{}
@@ -62,7 +61,7 @@ func pairUp(old, now [][]row) (all []compared, only []rowKey) {
 
 func (r row) key() rowKey { return rowKey{r.Suite, r.Row, r.Contender, r.Column} }
 
-// ratios has this tree's figure divided by the old one's, for each pair.
+// ratios returns this tree's figure divided by the old one's, for each pair.
 func (c compared) ratios() (rs []float64) {
 	for i := range c.old {
 		rs = append(rs, c.now[i]/c.old[i])
@@ -70,15 +69,15 @@ func (c compared) ratios() (rs []float64) {
 	return rs
 }
 
-// byChance is how likely a verdict may be at most if the trees are equally fast.
+// byChance is the highest probability of a verdict if the trees are equally fast.
 const byChance = 0.001
 
-// leastPairs is with how many pairs there can be a verdict at all.
+// leastPairs is how many pairs a verdict needs.
 const leastPairs = 10
 
-// verdict is "slower" or "faster" if this tree is so in more of the pairs than chance
-// explains, and empty if not. It is the sign test: of two trees that are equally fast
-// each pair falls to either side like a coin, however the figures are spread.
+// verdict is "slower" or "faster" if this tree is so in more pairs than chance explains,
+// otherwise empty. It is the sign test: if both trees are equally fast, each pair is like a
+// coin toss, whatever the distribution of the figures.
 func (c compared) verdict() string {
 	slower, faster := 0, 0
 	for i := range c.old {
@@ -99,9 +98,9 @@ func (c compared) verdict() string {
 	return ""
 }
 
-// atLeast is how likely n coins show heads k times or more.
+// atLeast is the probability that n coins show heads k times or more.
 func atLeast(k, n int) float64 {
-	sum, of := 0.0, 1.0 // of: n over i, halved n times
+	sum, of := 0.0, 1.0 // of is n choose i, divided by 2^n
 	for range n {
 		of /= 2
 	}
@@ -114,7 +113,7 @@ func atLeast(k, n int) float64 {
 	return sum
 }
 
-// printCompared prints all rows, and then names those that changed.
+// printCompared prints all rows, and then lists those that changed.
 func printCompared(out io.Writer, all []compared, only []rowKey) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nrow\tcontender\tcolumn\told\tnew\tnew ÷ old\t")
@@ -132,7 +131,7 @@ func printCompared(out io.Writer, all []compared, only []rowKey) error {
 		return err
 	}
 	for _, key := range only {
-		fmt.Fprintf(out, "measured of one tree only: %s\n", key)
+		fmt.Fprintf(out, "measured in one tree only: %s\n", key)
 	}
 	for _, what := range []string{"slower", "faster"} {
 		n := 0
@@ -152,7 +151,7 @@ func printCompared(out io.Writer, all []compared, only []rowKey) error {
 	return nil
 }
 
-// inUnit is a figure with its unit.
+// inUnit formats a figure with its unit.
 func inUnit(v float64, unit string) string {
 	if unit == "ns" {
 		return duration(v)

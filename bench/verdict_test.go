@@ -41,7 +41,7 @@ func TestVerdictIsWhatChanceDoesNotExplain(t *testing.T) {
 		same.old, same.now = append(same.old, 100), append(same.now, 100)
 	}
 	if got := same.verdict(); got != "slower" {
-		t.Errorf("with pairs that are equal: got %q", got)
+		t.Errorf("with equal pairs: got %q, want slower", got)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestRowsOfTwoTreesArePaired(t *testing.T) {
 	}
 	for _, want := range []string{
 		"1 µs", "1.5 µs", "slower beyond the noise:\n  a row: holdfast: p50: new ÷ old 1.50 (1.50–1.50), less is better\n", "faster beyond the noise: no row",
-		"measured of one tree only: a row: holdfast: gone", "measured of one tree only: MongoDB",
+		"measured in one tree only: a row: holdfast: gone", "measured in one tree only: MongoDB",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, out.String())
@@ -117,9 +117,9 @@ func TestCommitIsCopied(t *testing.T) {
 func TestUnknownCommitIsRefused(t *testing.T) {
 	s := setup{rounds: 1, out: &strings.Builder{}}
 	if err := compare(t.Context(), s, "no-such-commit", []string{"memory"}); err == nil || !strings.Contains(err.Error(), "no-such-commit") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want an error that names the commit", err)
 	}
-	if err := compare(t.Context(), s, "HEAD", []string{"nonsense"}); err == nil || !strings.Contains(err.Error(), `no suite "nonsense"`) {
+	if err := compare(t.Context(), s, "HEAD", []string{"nonsense"}); err == nil || !strings.Contains(err.Error(), `unknown suite "nonsense"`) {
 		t.Errorf("got %v", err)
 	}
 }

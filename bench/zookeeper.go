@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/zkstore"
 )
 
-// zkLock is what ZooKeeper's client has, and the reference.
+// zkLock is the lock of ZooKeeper's client, and the reference.
 const zkLock = "zk.Lock"
 
 var onZooKeeper = []contender{
@@ -23,7 +23,7 @@ var onZooKeeper = []contender{
 	{name: bareNode, open: openBareNode, alone: true},
 }
 
-// bareNode is no lock: what one costs at least.
+// bareNode is not a lock: it is the minimum cost of one.
 const bareNode = "create + delete"
 
 func openOnZooKeeper(addr string, o *holdfast.Options) (ours, error) {
@@ -40,7 +40,7 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// lockZKLock is a zk.Lock each time, on one connection.
+// lockZKLock makes a new zk.Lock each time, on one connection.
 type lockZKLock struct{ conn *zk.Conn }
 
 func openZKLock(addr string) (locks, error) {
@@ -76,7 +76,7 @@ func (l lockBareNode) close() error {
 	return nil
 }
 
-// zooKeeperSays is what the server answers to srvr.
+// zooKeeperSays returns the server's answer to srvr.
 func zooKeeperSays(ctx context.Context, addr string) (string, error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -90,7 +90,7 @@ func zooKeeperSays(ctx context.Context, addr string) (string, error) {
 	return string(says), err
 }
 
-// zooKeeperTitle is what the rows say of the server.
+// zooKeeperTitle describes the server in the rows.
 func zooKeeperTitle(ctx context.Context, addr string) (string, error) {
 	says, err := zooKeeperSays(ctx, addr)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// askMember bounds how long one member is waited for.
+// askMember bounds the wait for one member.
 const askMember = 2 * time.Second
 
-// Check implements [record.Backend]: it asks each member that the client knows.
+// Check implements [record.Backend]. It asks each member that the client knows.
 func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 	endpoints := b.client.Endpoints()
 	answered := 0
@@ -46,7 +46,7 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 func findingOf(status *clientv3.StatusResponse, err error) (f store.Finding, answers bool) {
 	switch {
 	case errors.Is(failed(err), store.ErrDenied): //mutant:etcd-status-denied
-		// As 3.5.30 does. Versions with the fault return it to every user.
+		// As 3.5.30 does. Versions with the fault return their version to every user.
 		return store.Finding{Found: "it answers, and tells its version to users with the role root only"}, true
 	case err != nil:
 		return store.Finding{Warning: true, Found: "no answer: " + err.Error()}, false
@@ -64,7 +64,7 @@ func findingOf(status *clientv3.StatusResponse, err error) (f store.Finding, ans
 	return f, true
 }
 
-// hasFault is false of a version that it cannot read.
+// hasFault returns false for a version that it cannot parse.
 func hasFault(version string) bool {
 	var major, minor, patch int
 	_, err := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)

@@ -20,13 +20,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// denied are etcd's ways to say that the user may not.
+// denied are etcd's errors for a missing right.
 var denied = []error{
 	rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrAuthFailed,
 	rpctypes.ErrInvalidAuthToken, rpctypes.ErrPermissionNotGranted,
 }
 
-// failed makes what the client says an error of package store, if it is a definite one.
+// failed turns a definite error of the client into one of package store.
 func failed(err error) error {
 	if err == nil || store.Definite(err) {
 		return err
@@ -42,7 +42,8 @@ func failed(err error) error {
 	return err
 }
 
-// known is failed for what no store has done.
+// known is failed for an operation that certainly changed no lock: an error that is not definite
+// becomes store.ErrUnavailable.
 func known(err error) error {
 	if err = failed(err); !store.Definite(err) {
 		err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -50,9 +51,8 @@ func known(err error) error {
 	return err
 }
 
-// ParseURL returns what [Open] makes of its URL: the settings of the client, and the
-// Options. The error matches store.ErrInvalid and shows nothing of the URL in which a
-// password may be.
+// ParseURL returns the settings of the client, and the Options, of a URL of [Open]. The error
+// matches store.ErrInvalid and shows no part of the URL that may hold a password.
 func ParseURL(s string) (*clientv3.Config, *Options, error) {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: the etcd URL is wrong: %s", store.ErrInvalid, fmt.Sprintf(format, args...))

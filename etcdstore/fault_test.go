@@ -99,12 +99,12 @@ func TestALostMemberIsSurvived(t *testing.T) {
 					t.FailNow()
 				}
 				if next.Token() <= held.Token() {
-					t.Errorf("token %d after %d", next.Token(), held.Token())
+					t.Errorf("got token %d after %d, want a larger one", next.Token(), held.Token())
 				}
-				until(t, "the hold that was kept all the time is renewed", func() bool {
+				until(t, "the hold kept throughout is renewed", func() bool {
 					err := kept.Renew(ctx, 20*time.Second)
 					if err != nil && !errors.Is(err, holdfast.ErrUnavailable) || !kept.Valid() {
-						t.Fatalf("the hold that was kept all the time: %v, valid %v", err, kept.Valid())
+						t.Fatalf("the hold kept throughout: %v, valid %v", err, kept.Valid())
 					}
 					return err == nil
 				})
@@ -134,7 +134,7 @@ func TestARenewalGoesToAnotherMemberWhereOneDoesNotAnswer(t *testing.T) {
 		return err == nil
 	})
 	for range 2 * len(members) { // the client is connected to each
-		until(t, "it is renewed", func() bool {
+		until(t, "the session is renewed", func() bool {
 			_, err := b.Renew(t.Context(), id)
 			return err == nil
 		})
@@ -161,7 +161,7 @@ func TestARenewalGoesToAnotherMemberWhereOneDoesNotAnswer(t *testing.T) {
 // waitsFor returns once a waiter is in the queue of the name.
 func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
 	t.Helper()
-	until(t, "somebody waits for "+name, func() bool {
+	until(t, "a claim waits for "+name, func() bool {
 		_, err := l.Mutex(name).TryLock(t.Context())
 		var held *holdfast.HeldError
 		return errors.As(err, &held) && held.Waiting > 0 || errors.Is(err, holdfast.ErrDeadlock)
@@ -185,10 +185,10 @@ func TestACutOffHolderLosesBeforeTheNextGrant(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lease.Valid() {
-		t.Error("the next is in, and the first thinks that it holds the name")
+		t.Error("the next claim is granted, but the first lease is still valid")
 	}
 	if next.Token() <= lease.Token() {
-		t.Errorf("token %d after %d", next.Token(), lease.Token())
+		t.Errorf("got token %d after %d, want a larger one", next.Token(), lease.Token())
 	}
 }
 
@@ -207,7 +207,7 @@ func TestAWaiterSurvivesCompactionAndALostWatch(t *testing.T) {
 	hold := mustHold(t, here, mutex("a"))
 	waits := mutex("a")
 	if mustAsk(t, there, waits).Granted {
-		t.Fatal("two hold it")
+		t.Fatal("two claims hold the lock")
 	}
 	link.Cut()
 	var rev int64
@@ -225,11 +225,11 @@ func TestAWaiterSurvivesCompactionAndALostWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	link.Mend()
-	until(t, "the waiter is woken", func() bool { return notifications.Load() > 0 })
-	until(t, "it is answered, on a connection that was made anew", func() bool {
+	until(t, "the waiter is notified", func() bool { return notifications.Load() > 0 })
+	until(t, "the ask is answered on a new connection", func() bool {
 		a, err := there.Ask(t.Context(), waits)
 		if err == nil && !a.Granted || err != nil && store.Definite(err) {
-			t.Fatalf("it was woken and is not granted: %+v, %v", a, err)
+			t.Fatalf("notified, but not granted: %+v, %v", a, err)
 		}
 		return err == nil
 	})
@@ -251,20 +251,20 @@ func TestALateAskIsRemoved(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if err := a.Release(short, store.Hold{Name: "a", ID: late.ID}); err == nil {
-		t.Error("a frozen server has answered")
+		t.Error("the frozen server answered")
 	}
 	s.Thaw()
 	until(t, "the name is free", func() bool {
 		r, err := b.Ask(t.Context(), mutexTry("a"))
 		return err == nil && r.Granted
 	})
-	until(t, "nothing of it is left", func() bool {
+	until(t, "no entry of it is left", func() bool {
 		st := entriesOf(t, b, "a")
 		return len(st.Entries) == 1 && st.Entries[0].ID != late.ID
 	})
 	// The session of that claim has ended; other sessions keep what they had.
 	if st := entriesOf(t, b, "warm"); len(st.Entries) != 1 {
-		t.Errorf("the hold beside it is lost: %+v", st)
+		t.Errorf("the other hold was lost: got %+v", st)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestAWipeIsReportedAndTokensStillGrow(t *testing.T) {
 	for _, again := range []*Store{s, closing(t, storeOn(t, client, nil))} {
 		next := mustHold(t, again, mutex("a"))
 		if next.Token <= hold.Token {
-			t.Errorf("token %d after %d", next.Token, hold.Token)
+			t.Errorf("got token %d after %d, want a larger one", next.Token, hold.Token)
 		}
 		if err := again.Release(t.Context(), next); err != nil {
 			t.Fatal(err)
@@ -305,12 +305,12 @@ func TestAMinimumHoldReleasedWithNoTokenIsVoid(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a, err := s.Ask(t.Context(), c); err == nil && a.Granted && a.Token == hold.Token {
-		t.Errorf("asked for again: %+v, as if it had not been given back", a)
+		t.Errorf("the same ask again: got %+v, as if the hold was not released", a)
 	}
 	if err := s.Release(t.Context(), store.Hold{Name: "a", ID: c.ID}); err != nil {
 		t.Fatal(err)
 	}
 	if st := entriesOf(t, s, "a"); len(st.Entries) != 0 {
-		t.Errorf("blocking: %+v, want nothing", st.Entries)
+		t.Errorf("got %+v, want no entries", st.Entries)
 	}
 }

@@ -14,27 +14,30 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A note is a key below those of its name, its slot: the session, "-", and a number. etcd keeps every past key
-// until it is compacted, and a read of an inbox goes through all of them. So a slot is reused once its note is
-// known to be deleted, and a name has as many slots as it had simultaneous notes.
+// A note is a key below its name. The last part of the key, its slot, is the session, "-", and a
+// number. etcd keeps every past key until it is compacted, and a read of an inbox goes through all
+// of them. So a slot is reused once its note is known to be deleted, and a name has as many slots
+// as it had simultaneous notes.
 //
-// Its value is the index in the join and the length of the note's own key, a byte each, that key, and the data.
+// Its value is its index in the join and the length of the note's own key, one byte each, then that
+// key and the data.
 
-// maxInbox is how many notes are read at a time: one swap takes them in, together with a join, within
-// maxOps.
+// maxInbox is how many notes are read at a time. One swap takes them in, together with a join,
+// within maxOps.
 const maxInbox = 80
 
-// pending is in slots for a note whose join was not answered, or not yet; else there is the revision at which it was put.
+// pending marks a slot whose join is unanswered. Otherwise the slot has the revision at which its
+// note was put.
 const pending = 0
 
-// A joining is a join on its way.
+// A joining is a join under way.
 type joining struct {
 	name  string
 	slots []string
 	op    clientv3.Op
 }
 
-// ops is how many operations of the transaction it takes.
+// ops returns how many operations of the transaction the join takes.
 func (j *joining) ops() int {
 	if j == nil {
 		return 0
@@ -42,7 +45,8 @@ func (j *joining) ops() int {
 	return max(2, len(j.slots))
 }
 
-// join prepares the join of a swap, if it has one: a transaction that is done if the session was not called meanwhile.
+// join prepares the join of a swap, if it has one: a transaction that is applied if the session was
+// not called meanwhile.
 func (b *backend) join(s *record.Swap, base string) *joining {
 	if s.Join == nil {
 		return nil
@@ -90,15 +94,15 @@ func (b *backend) joined(j *joining, rev int64) {
 	}
 }
 
-// free has a slot be used again. b.mu is held.
+// free makes a slot available again. b.mu is held.
 func (b *backend) free(name, slot string) {
 	if delete(b.slots[name], slot); len(b.slots[name]) == 0 {
 		delete(b.slots, name)
 	}
 }
 
-// forgetSlots forgets the slots of a session that joins nothing any more: the outcome of its unanswered joins
-// stays unknown.
+// forgetSlots forgets the slots of a session that no longer joins anything: the outcome of its
+// unanswered joins stays unknown.
 func (b *backend) forgetSlots(id session.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,7 +120,7 @@ func (b *backend) readInbox(name string) clientv3.Op {
 	return clientv3.OpGet(b.inboxKey(name), clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(maxInbox))
 }
 
-// inbox is the notes that readInbox has read at a revision.
+// inbox returns the notes that readInbox has read at a revision.
 func (b *backend) inbox(name string, rev int64, read *pb.RangeResponse) (notes []record.Note, more bool) {
 	notes = notesOf(read.Kvs)
 	// It is unknown which notes of the newest join were left out.
@@ -134,7 +138,7 @@ func (b *backend) inbox(name string, rev int64, read *pb.RangeResponse) (notes [
 	return notes, false
 }
 
-// notesOf sorts what was read into the order in which it came, and parses it. A note is put once.
+// notesOf sorts what was read by arrival, and parses it. A note is put once.
 func notesOf(kvs []*mvccpb.KeyValue) (notes []record.Note) {
 	slices.SortFunc(kvs, func(x, y *mvccpb.KeyValue) int {
 		return cmp.Or(cmp.Compare(x.ModRevision, y.ModRevision), strings.Compare(string(x.Value), string(y.Value))) //mutant:etcd-inbox-order
@@ -148,7 +152,7 @@ func notesOf(kvs []*mvccpb.KeyValue) (notes []record.Note) {
 	return notes
 }
 
-// cutSlot is what the version of a note was made of.
+// cutSlot splits the version of a note.
 func cutSlot(version string) (slot string, rev int64) {
 	slot, digits, _ := strings.Cut(version, " ")
 	rev, _ = strconv.ParseInt(digits, 10, 64)

@@ -61,15 +61,15 @@ func TestANameThatIsJoinedOverAndOverHasFewKeys(t *testing.T) {
 	for i := range joins {
 		out := b.mustSwap(t, notesWith(id, fmt.Sprint("n", i, "a"), fmt.Sprint("n", i, "b")))
 		if !out.Joined || len(out.Now.Inbox) != 2 {
-			t.Fatalf("join %d: %+v", i, out)
+			t.Fatalf("join %d: got %+v", i, out)
 		}
 		if out = b.mustSwap(t, &record.Swap{Name: "a", Old: out.Now, Data: []byte("y")}); !out.Done {
-			t.Fatal("a swap on what is there is refused")
+			t.Fatal("a swap on the current version was refused")
 		}
 		rec = out.Now
 	}
 	if len(rec.Inbox) != 0 || len(b.slots) != 0 {
-		t.Errorf("notes %v, slots %v are left", rec.Inbox, b.slots)
+		t.Errorf("got notes %v and slots %v left", rec.Inbox, b.slots)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -84,7 +84,7 @@ func TestANameThatIsJoinedOverAndOverHasFewKeys(t *testing.T) {
 		}
 	}
 	if puts != 2*joins || len(keys) != 2 {
-		t.Errorf("%d notes, two at once, had %d keys: want %d notes and 2 keys", puts, len(keys), 2*joins)
+		t.Errorf("%d notes, two at once, had %d keys, want %d notes and 2 keys", puts, len(keys), 2*joins)
 	}
 }
 
@@ -95,13 +95,13 @@ func TestASlotOfAnUnansweredJoinIsNotReused(t *testing.T) {
 	b.mustSwap(t, &record.Swap{Name: "a", Data: []byte("x")})
 	kv.loses(1, true)
 	if _, err := b.Swap(t.Context(), notesWith(id, "late")); err == nil {
-		t.Fatal("a join that was lost is answered")
+		t.Fatal("a lost join got an answer")
 	}
 	if out := b.mustSwap(t, notesWith(id, "next")); !out.Joined || len(out.Now.Inbox) != 1 {
-		t.Fatalf("the next join: %+v", out)
+		t.Fatalf("the next join: got %+v", out)
 	}
 	if out := b.mustSwap(t, notesWith(id, "third")); !out.Joined || len(out.Now.Inbox) != 2 { // the inbox was read meanwhile
-		t.Fatalf("the third join: %+v", out)
+		t.Fatalf("the third join: got %+v", out)
 	}
 	kv.again(t)
 	r, err := b.Load(t.Context(), "a")
@@ -113,7 +113,7 @@ func TestASlotOfAnUnansweredJoinIsNotReused(t *testing.T) {
 		have = append(have, n.Key)
 	}
 	if all := strings.Join(have, " "); !strings.Contains(all, "next") || !strings.Contains(all, "late") || !strings.Contains(all, "third") {
-		t.Errorf("there are the notes %v, want those of all joins", have)
+		t.Errorf("got notes %v, want those of all joins", have)
 	}
 }
 
@@ -131,18 +131,18 @@ func TestAVersionFromBeforeALossOfAllDataIsInvalid(t *testing.T) {
 	}
 	rev, _, _ := strings.Cut(all[0].Version, " ")
 	if !strings.HasPrefix(all[1].Version, rev+" ") {
-		t.Fatalf("versions %q and %q: this shows nothing", all[0].Version, all[1].Version)
+		t.Fatalf("got versions %q and %q: the test shows nothing", all[0].Version, all[1].Version)
 	}
 	if out := backends[1].mustSwap(t, &record.Swap{Name: "a", Old: all[0], Data: []byte("old")}); out.Done {
-		t.Error("a swap on a version of another etcd is done")
+		t.Error("a swap on a version of another etcd was done")
 	}
 	// A process that has not noticed the loss assumes that the data is still the old one.
 	backends[1].known = backends[0].known
 	if out := backends[1].mustSwap(t, &record.Swap{Name: "a", Old: all[0], Data: []byte("old")}); out.Done {
-		t.Error("a swap on a version of another etcd is done, as nobody has noticed")
+		t.Error("a swap on a version of another etcd was done before the change was noticed")
 	}
 	if out := backends[1].mustSwap(t, &record.Swap{Name: "a", Old: all[1], Data: []byte("new")}); !out.Done {
-		t.Error("a swap on what is there is refused after that")
+		t.Error("after that a swap on the current version was refused")
 	}
 }
 
@@ -157,12 +157,12 @@ func TestALeaseThatIsGoneCostsOneRefusal(t *testing.T) {
 	for i := range 2 {
 		out := b.mustSwap(t, &record.Swap{Name: "b", Data: []byte("x"), Idle: true})
 		if out.Done != (i == 1) {
-			t.Fatalf("swap %d: %+v", i, out)
+			t.Fatalf("swap %d: got %+v", i, out)
 		}
 	}
 	r, err := b.Load(t.Context(), "a")
 	if err != nil || r.Version == rec.Version {
-		t.Errorf("the idle record: %+v, %v, want that its lease has taken it", r, err)
+		t.Errorf("the idle record: got %+v, %v, want the write of its lease", r, err)
 	}
 }
 
@@ -172,16 +172,16 @@ func TestTheSlotsOfASessionThatHasEndedAreForgotten(t *testing.T) {
 	b, _, id := lossyBackend(t, testserver.SharedEtcd(t), apart().Prefix)
 	j := b.join(notesWith(id, "a", "b"), "base") // it is not sent
 	if len(b.slots["a"]) != 2 {
-		t.Fatalf("slots %v", b.slots)
+		t.Fatalf("got slots %v", b.slots)
 	}
 	if err := b.End(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	if len(b.slots) != 0 {
-		t.Errorf("slots %v are left", b.slots)
+		t.Errorf("got slots %v left", b.slots)
 	}
 	b.joined(j, 7) // now it is answered
 	if len(b.slots) != 0 {
-		t.Errorf("slots %v are left", b.slots)
+		t.Errorf("got slots %v left", b.slots)
 	}
 }

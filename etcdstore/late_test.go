@@ -23,9 +23,9 @@ func TestAnUnansweredWithdrawalIsRepeated(t *testing.T) {
 		hold := mustHold(t, s, mutex("a"))
 		kv.loses(1, itself)
 		if err := s.Release(t.Context(), store.Hold{Name: "a", ID: hold.ID}); err == nil || store.Definite(err) {
-			t.Fatalf("a withdrawal that was not answered: %v, want it indeterminate", err)
+			t.Fatalf("an unanswered withdrawal: %v, want it indeterminate", err)
 		}
-		isEmpty(t, "it is withdrawn", s, "a")
+		isEmpty(t, "the ask is withdrawn", s, "a")
 	}
 }
 
@@ -40,9 +40,9 @@ func TestAnUnansweredReleaseIsRepeated(t *testing.T) {
 		hold := mustHold(t, s, c)
 		kv.loses(1, itself)
 		if err := s.Release(t.Context(), hold); err == nil || store.Definite(err) {
-			t.Fatalf("a release that was not answered: %v, want it indeterminate", err)
+			t.Fatalf("an unanswered release: %v, want it indeterminate", err)
 		}
-		isEmpty(t, "it is given back", s, "a")
+		isEmpty(t, "the hold is released", s, "a")
 	}
 }
 
@@ -66,9 +66,9 @@ func TestAnAskThatArrivesAfterItsWithdrawalIsNotDone(t *testing.T) {
 			c := mutex("a")
 			c.TTL = lateTTL
 			if _, err := s.Ask(t.Context(), c); err == nil || store.Definite(err) {
-				t.Fatalf("an ask that was not answered: %v, want it indeterminate", err)
+				t.Fatalf("an unanswered ask: %v, want it indeterminate", err)
 			}
-			until(t, "it is given up", func() bool {
+			until(t, "the ask is withdrawn", func() bool {
 				return s.Release(t.Context(), store.Hold{Name: "a", ID: c.ID}) == nil
 			})
 			kv.again(t)
@@ -79,10 +79,10 @@ func TestAnAskThatArrivesAfterItsWithdrawalIsNotDone(t *testing.T) {
 			}
 			kv.again(t)
 			if st := entriesOf(t, b, "a"); len(st.Entries) != 0 {
-				t.Errorf("what arrived late is there: %+v", st.Entries)
+				t.Errorf("got entries of the late ask: %+v", st.Entries)
 			}
 			if st := entriesOf(t, b, "warm"); len(st.Entries) != 2 || st.Entries[0].ID != warm.ID {
-				t.Errorf("what is beside it: %+v", st.Entries)
+				t.Errorf("got entries %+v of the other name", st.Entries)
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func TestALateAskDoesNotHarmAnAdoptedHold(t *testing.T) {
 	c.TTL = lateTTL
 	kv.loses(1, false)
 	if _, err := s.Ask(t.Context(), c); err == nil || store.Definite(err) {
-		t.Fatalf("an ask that was not answered: %v, want it indeterminate", err)
+		t.Fatalf("an unanswered ask: %v, want it indeterminate", err)
 	}
 	hold := mustHold(t, s, c)
 	adopted := hold
@@ -110,16 +110,16 @@ func TestALateAskDoesNotHarmAnAdoptedHold(t *testing.T) {
 	adopted.ID, adopted.NewID = adopted.NewID, store.ID{}
 	kv.again(t)
 	if r := s.Renew(t.Context(), []store.Hold{adopted})[0]; r.Err != nil {
-		t.Fatalf("the hold that was adopted: %v", r.Err)
+		t.Fatalf("the adopted hold: %v", r.Err)
 	}
 	if st := entriesOf(t, s, "a"); len(st.Entries) != 1 || st.Entries[0].ID != adopted.ID {
-		t.Errorf("there is %+v, want the hold that was adopted", st.Entries)
+		t.Errorf("got %+v, want the adopted hold", st.Entries)
 	}
 	if err := s.Release(t.Context(), adopted); err != nil {
 		t.Fatal(err)
 	}
 	kv.again(t)
-	isEmpty(t, "nothing of it is left", s, "a")
+	isEmpty(t, "no entry of it is left", s, "a")
 }
 
 // A session can end while a claim is asked for in it. A claim granted then belongs to nobody, and is removed.
@@ -152,12 +152,12 @@ func TestAnAskWhoseSessionEndedMeanwhileLeavesNothing(t *testing.T) {
 		})
 		if a, err := s.Ask(t.Context(), c); err == nil && a.Granted {
 			if r := s.Renew(t.Context(), []store.Hold{{Name: "a", ID: c.ID, Token: a.Token, TTL: lateTTL}})[0]; r.Err == nil {
-				t.Error("granted in a session that has ended, and renewed")
+				t.Error("a grant in an ended session was renewed")
 			}
 		}
 		_ = s.Release(t.Context(), store.Hold{Name: "a", ID: c.ID})
-		isEmpty(t, "nothing of it is there", b, "a")
-		isEmpty(t, "nor of what the session kept", b, "kept")
+		isEmpty(t, "no entry of it is left", b, "a")
+		isEmpty(t, "no entry of its session is left", b, "kept")
 	}
 }
 
@@ -170,17 +170,17 @@ func TestAWaiterWhoseSessionEndedIsLost(t *testing.T) {
 	c := mutex("a")
 	c.TTL = lateTTL
 	if mustAsk(t, s, c).Granted {
-		t.Fatal("granted beside another")
+		t.Fatal("granted while another claim holds the lock")
 	}
 	endSessions(t, s)
 	if err := other.Release(t.Context(), hold); err != nil {
 		t.Fatal(err)
 	}
 	if a, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrLost) {
-		t.Errorf("asked again: %+v, %v, want ErrLost", a, err)
+		t.Errorf("second ask: got %+v, %v, want ErrLost", a, err)
 	}
 	next := mustHold(t, other, storetest.Mutex(store.NewProcess(), "a"))
 	if next.Token <= hold.Token {
-		t.Errorf("token %d after %d", next.Token, hold.Token)
+		t.Errorf("got token %d after %d, want a larger one", next.Token, hold.Token)
 	}
 }

@@ -11,19 +11,19 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// A listener watches one key, the mailbox of the process; each letter to it replaces the previous one. A letter
-// is a sequence of notifications: ID, session, token, how many, length of the name, name.
+// A listener watches one key, the mailbox of the process. Each letter replaces the previous one. A
+// letter is a sequence of notifications: ID, session, token, how many, length of the name, name.
 
-// A broken watch is restarted after a pause between these.
+// Bounds of the pause before a broken watch is restarted.
 const (
 	leastPause = 50 * time.Millisecond
 	mostPause  = 3 * time.Second
 )
 
-// mailTime is how long a letter without a listener stays.
+// mailTime is how long a letter stays that has no listener.
 const mailTime = 5 * time.Minute
 
-// letters are the operations that write letters, one for each process.
+// letters returns the operations that write letters, one per process.
 func (b *backend) letters(ctx context.Context, all []record.Notification) (puts []clientv3.Op, err error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -60,8 +60,8 @@ func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) 
 	})
 }
 
-// watchFromNow is watch, and returns once the server watches the key. missed is called when a
-// watch was restarted: changes in between were missed.
+// watchFromNow is watch, but returns once the server watches the key. It calls missed after a watch
+// was restarted, because changes in between were missed.
 func (b *backend) watchFromNow(ctx context.Context, key string, missed func(), notify func(*clientv3.Event), o ...clientv3.OpOption) (stop func(), err error) {
 	begun := make(chan struct{})
 	first := true
@@ -88,8 +88,8 @@ func (b *backend) watchFromNow(ctx context.Context, key string, missed func(), n
 	}
 }
 
-// watch makes the server report changes of a key, until stop is called or the backend is
-// closed. A broken watch is restarted; notify is also called when it begins.
+// watch makes the server report changes of a key, until stop is called or the backend is closed. It
+// restarts a broken watch. It also calls notify when a watch begins.
 func (b *backend) watch(key string, notify func(*clientv3.WatchResponse), o ...clientv3.OpOption) (stop func()) {
 	watching, stop := context.WithCancel(b.ctx)
 	b.tasks.Go(func() {

@@ -20,7 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// maxOps is how many operations etcd takes in one transaction, with the longest list of those that are nested.
+// maxOps is how many operations etcd takes in one transaction, including the longest list of nested
+// ones.
 const maxOps = 128
 
 // listPage is how many records are listed at a time.
@@ -35,21 +36,21 @@ const maxRecord = 1 << 20
 // A backend is a record.Backend in etcd.
 type backend struct {
 	client  *clientv3.Client
-	own     bool   // opened by us, so closed by us
-	address string // for people
+	own     bool   // opened and closed by us
+	address string // for messages
 	prefix  string
 
-	ctx   context.Context // of Listen and Await, ended by Close
+	ctx   context.Context // of Listen and Await; ended by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
 	idle, mail *sharedLease
 	retention  time.Duration
 
-	asks  chan struct{} // for the base, one at a time
+	asks  chan struct{} // to read the base, one at a time
 	mu    sync.Mutex
-	known string                      // the base, once it was read
-	began ownLease                    // that of the longest session that was begun here, as far as it lives
+	known string                      // the base, once read
+	began ownLease                    // the lease of the longest session begun here, while it lives
 	slots map[string]map[string]int64 // see inbox.go
 }
 
@@ -83,11 +84,12 @@ func (b *backend) txn(ctx context.Context, when []clientv3.Cmp, then, or []clien
 	return r, failed(end(err))
 }
 
-// base is what the base key holds: the version of the form, and a random number, drawn when the key was written. It is
-// part of each version of a record, as etcd counts its revisions from one again after it has lost its data.
+// base returns the content of the base key: the version of the form, and a random number drawn when
+// the key was written. It is part of each version of a record, because etcd counts its revisions
+// from one again after it has lost its data.
 func (b *backend) base(ctx context.Context) (string, error) { return b.baseWith(ctx) }
 
-// baseWith is base, and also does these operations, in the same request if it needs one.
+// baseWith is base, and also applies the operations, in the same request if it needs one.
 func (b *backend) baseWith(ctx context.Context, besides ...clientv3.Op) (base string, err error) {
 	if base = b.knownBase(); base == "" {
 		select {
@@ -96,7 +98,7 @@ func (b *backend) baseWith(ctx context.Context, besides ...clientv3.Op) (base st
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
-		base = b.knownBase() // another has asked meanwhile
+		base = b.knownBase() // another call may have read it meanwhile
 	}
 	if base != "" {
 		if len(besides) > 0 {
@@ -153,7 +155,7 @@ func (b *backend) reads(name string) []clientv3.Op {
 	return []clientv3.Op{clientv3.OpGet(b.nameKey(name)), b.readInbox(name)}
 }
 
-// read is the record that reads have read at a revision.
+// read returns the record that reads has read at a revision.
 func (b *backend) read(name, base string, rev int64, read []*pb.ResponseOp) (r record.Record) {
 	for _, kv := range read[0].GetResponseRange().Kvs {
 		r.Data, r.Version = kv.Value, versionOf(kv.ModRevision, base)
@@ -164,7 +166,7 @@ func (b *backend) read(name, base string, rev int64, read []*pb.ResponseOp) (r r
 
 func versionOf(rev int64, base string) string { return strconv.FormatInt(rev, 10) + " " + base }
 
-// Swap implements [record.Backend]: one transaction, which has the join in its Else.
+// Swap implements [record.Backend]. It is one transaction, with the join in its Else.
 func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
 	base, err := b.base(ctx)
 	if err != nil {
@@ -215,7 +217,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		b.joined(join, 0)
 		for letters = letters[now:]; len(letters) > 0 && err == nil; letters = letters[now:] { //mutant:etcd-more-letters
 			now = min(len(letters), maxOps)
-			_, err = b.txn(ctx, nil, letters[:now], nil) // which may be lost
+			_, err = b.txn(ctx, nil, letters[:now], nil) // these may be lost
 		}
 		out = record.Outcome{Done: true, Current: true, Inbox: true}
 		out.Now.Version = versionOf(r.Header.Revision, base)
@@ -240,7 +242,8 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	return out, nil
 }
 
-// List implements [record.Backend]. An idle record is one with a lease. All notes are read first (law 11).
+// List implements [record.Backend]. An idle record is one with a lease. All notes are read first
+// (law 11).
 func (b *backend) List(ctx context.Context, _ time.Duration) iter.Seq2[record.Named, error] {
 	return func(yield func(record.Named, error) bool) {
 		base, err := b.base(ctx)
@@ -267,7 +270,7 @@ func (b *backend) List(ctx context.Context, _ time.Duration) iter.Seq2[record.Na
 	}
 }
 
-// scan reads all keys that begin so, until f returns false.
+// scan reads all keys with the prefix, until f returns false.
 func (b *backend) scan(ctx context.Context, prefix string, f func(*mvccpb.KeyValue) bool) error {
 	for from, more := prefix, true; more; {
 		r, err := b.client.Get(ctx, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(listPage))
@@ -284,14 +287,14 @@ func (b *backend) scan(ctx context.Context, prefix string, f func(*mvccpb.KeyVal
 	return nil
 }
 
-// A sharedLease is a lease of many keys, each of which lasts for at least that long. It gets a successor before
-// its rest is shorter.
+// A sharedLease is a lease of many keys, each of which lasts at least for the time least. A new
+// lease is granted before the remaining time is shorter.
 type sharedLease struct {
 	client *clientv3.Client
 	least  time.Duration
-	turn   chan struct{} // of capacity 1: whoever holds it may read or write the fields below
+	turn   chan struct{} // of capacity 1; its holder may read or write the fields below
 	id     clientv3.LeaseID
-	until  store.Instant // is long enough until then
+	until  store.Instant // until then it is long enough
 }
 
 func newSharedLease(client *clientv3.Client, least time.Duration) *sharedLease {
@@ -316,7 +319,7 @@ func (l *sharedLease) get(ctx context.Context) (clientv3.LeaseID, error) {
 	return l.id, nil
 }
 
-// forget has the next key have another lease.
+// forget makes the next key get another lease.
 func (l *sharedLease) forget() {
 	l.turn <- struct{}{}
 	l.until = 0

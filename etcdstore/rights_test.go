@@ -56,12 +56,12 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 		t.Fatal(r.Err)
 	}
 	if mustAsk(t, b, waits).Granted {
-		t.Fatal("two hold it")
+		t.Fatal("two claims hold the lock")
 	}
 	if err := a.Release(t.Context(), hold); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the waiter is woken, and in", func() bool {
+	until(t, "the waiter is notified and granted", func() bool {
 		select {
 		case <-woken:
 			return mustAsk(t, b, waits).Granted
@@ -73,13 +73,13 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st := entriesOf(t, a, ""); len(st.Entries) != 1 || st.Entries[0].Broken != "because" {
-		t.Errorf("listed as %+v", st)
+		t.Errorf("got %+v listed", st)
 	}
 	u := mutex("b")
 	u.Weight = store.Upgradeable
 	up := mustHold(t, a, u)
 	if r, err := a.Change(t.Context(), up, 1, store.Full); err != nil || !r.Granted {
-		t.Errorf("upgrade: %+v, %v", r, err)
+		t.Errorf("Change: got %+v, %v", r, err)
 	}
 	up.NewID = store.Process{}.NewID()
 	if r := a.Renew(t.Context(), []store.Hold{up})[0]; r.Err != nil { // it has a lease of its own
@@ -97,7 +97,7 @@ func TestAMemberThatHidesItsStatusIsNotDown(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]bool{rpctypes.ErrPermissionDenied: true, context.DeadlineExceeded: false} {
 		if f, answers := findingOf(nil, err); answers != want || f.Warning == want || f.Err != nil {
-			t.Errorf("%v: %s %q, answers: %v", err, f.Level(), f.Found, answers)
+			t.Errorf("%v: %s %q, got answers: %v", err, f.Level(), f.Found, answers)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func TestAVersionThatLosesLeasesIsWarnedOf(t *testing.T) {
 		"3.4.23": true, "3.4.30": true, "3.4.31": false, "3.5.0": true, "3.5.12": true, "3.5.13": false, "3.5.13-rc.1": false, "3.6.0": false, "3.3.1": false, "4.4.1": false, "main": false, "": false,
 	} {
 		if got := hasFault(version); got != want {
-			t.Errorf("%q: %v, want %v", version, got, want)
+			t.Errorf("%q: got %v, want %v", version, got, want)
 		}
 	}
 	all := openURL(t, "etcd://"+testserver.SharedEtcd(t)).Check(t.Context())
@@ -127,10 +127,10 @@ func TestAMissingRightIsReported(t *testing.T) {
 	addr := withUsers(t)
 	_, err := openURL(t, "etcd://other:secret@"+addr).Ask(t.Context(), mutex("a"))
 	if !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), `"a"`) || !strings.Contains(err.Error(), addr) {
-		t.Errorf("%v, want an ErrDenied with name and store", err)
+		t.Errorf("%v, want ErrDenied with name and store", err)
 	}
 	if _, err := opened("etcd://other:swordfish@" + addr); !errors.Is(err, store.ErrDenied) || strings.Contains(err.Error(), "swordfish") {
-		t.Errorf("a wrong password: %v, want an ErrDenied without it", err)
+		t.Errorf("a wrong password: %v, want ErrDenied without it", err)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestANamespaceOfTheClientIsKept(t *testing.T) {
 	}
 	hold, waits := mustHold(t, a, mutex("a")), mutex("a")
 	if mustAsk(t, b, waits).Granted {
-		t.Fatal("two hold it")
+		t.Fatal("two claims hold the lock")
 	}
 	mustHold(t, other, mutex("a"))
 	if err := a.Release(t.Context(), hold); err != nil {
@@ -160,18 +160,18 @@ func TestANamespaceOfTheClientIsKept(t *testing.T) {
 	select {
 	case h := <-woken:
 		if h.ID != waits.ID || h.Name != "a" {
-			t.Errorf("notification %+v", h)
+			t.Errorf("got notification %+v", h)
 		}
 	case <-time.After(patience):
-		t.Fatal("the waiter is not woken")
+		t.Fatal("the waiter got no notification")
 	}
 	if !mustAsk(t, b, waits).Granted {
-		t.Error("woken, and not granted")
+		t.Error("notified, but not granted")
 	}
 	plain := clientOf(t, addr)
 	r, err := plain.Get(context.WithoutCancel(t.Context()), here, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil || r.Count < 4 { // the base, the record, and two sessions
-		t.Errorf("%d keys in the namespace, %v, want 4 or more", r.Count, err)
+		t.Errorf("got %d keys in the namespace, %v, want 4 or more", r.Count, err)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 			t.Errorf("%s: ask: %v, want ErrInvalid", what, err)
 		}
 		if _, err := s.Poll(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%s: look: %v, want ErrInvalid", what, err)
+			t.Errorf("%s: poll: %v, want ErrInvalid", what, err)
 		}
 	}
 	delayed := ok
@@ -204,13 +204,13 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 		t.Errorf("a lock delay: %v, want ErrUnsupported", err)
 	}
 	if r := s.Renew(t.Context(), []store.Hold{{Name: "a", ID: ok.ID, Token: 1}})[0]; !errors.Is(r.Err, store.ErrInvalid) {
-		t.Errorf("renewal for no time: %v, want ErrInvalid", r.Err)
+		t.Errorf("renewal for a TTL of 0: %v, want ErrInvalid", r.Err)
 	}
 	if err := s.BreakHold(t.Context(), store.Break{Name: "a", ID: ok.ID, Token: 1, Reason: strings.Repeat("x", store.MaxReason+1)}); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a long reason: %v, want ErrInvalid", err)
 	}
 	if _, err := New(nil, nil); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("no client: %v, want ErrInvalid", err)
+		t.Errorf("without a client: %v, want ErrInvalid", err)
 	}
 }
 
@@ -224,10 +224,10 @@ func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
 	short.TTL, short.PositionTTL = 2*time.Second, 2*time.Second
 	_, err := s.Ask(t.Context(), short)
 	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "3s") || !strings.Contains(err.Error(), "2s") {
-		t.Errorf("%v, want an ErrInvalid that says what is granted", err)
+		t.Errorf("%v, want ErrInvalid with the granted TTL", err)
 	}
 	short.TTL = 3 * time.Second
-	until(t, "it has a TTL that the server grants", func() bool {
+	until(t, "a TTL that the server grants", func() bool {
 		short.ID, short.Try = me.NewID(), true
 		a, err := s.Ask(t.Context(), short)
 		if err != nil && !errors.Is(err, store.ErrLost) { // it had ended before the answer
@@ -257,12 +257,12 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	for range 5 {
 		for _, name := range []string{"a", "b"} {
 			if mustAsk(t, s, mutexTry(name)).Granted {
-				t.Fatal("two hold it")
+				t.Fatal("two claims hold the lock")
 			}
 		}
 	}
 	if after := revision(); after != before {
-		t.Errorf("the revision went from %d to %d", before, after)
+		t.Errorf("the refused try changed the revision from %d to %d", before, after)
 	}
 }
 
@@ -287,11 +287,11 @@ func TestForeignAndNewerKeysAreLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := s.Ask(t.Context(), mutexTry(name)); !errors.Is(err, c.want) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: ask: %v, want %v with the name", key, err, c.want)
+			t.Errorf("%s: Ask: %v, want %v with the name", key, err, c.want)
 		}
 		r, err := client.Get(t.Context(), key)
 		if err != nil || len(r.Kvs) != 1 || string(r.Kvs[0].Value) != c.value || r.Kvs[0].Version != 1 {
-			t.Errorf("%s is not what it was: %v, %v", key, r.Kvs, err)
+			t.Errorf("%s has changed: got %v, %v", key, r.Kvs, err)
 		}
 	}
 	// All are listed. A record that cannot be read is an error with its name.
@@ -299,11 +299,11 @@ func TestForeignAndNewerKeysAreLeftAlone(t *testing.T) {
 	for st, err := range s.List(t.Context(), "") {
 		listed++
 		if err == nil && st.Name != "warm" || err != nil && !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrUnsupported) || err != nil && !strings.HasPrefix(err.Error(), "list \"") {
-			t.Errorf("listed %+v, %v", st, err)
+			t.Errorf("got %+v listed, %v", st, err)
 		}
 	}
 	if listed != 5 {
-		t.Errorf("%d names are listed, want 5", listed)
+		t.Errorf("got %d names listed, want 5", listed)
 	}
 	// The base has a newer form: nothing is written below it.
 	n := apart()
@@ -312,6 +312,6 @@ func TestForeignAndNewerKeysAreLeftAlone(t *testing.T) {
 	}
 	_, err := closing(t, storeOn(t, client, n)).Ask(t.Context(), mutex("a"))
 	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "3") {
-		t.Errorf("%v, want ErrUnsupported naming the form", err)
+		t.Errorf("%v, want ErrUnsupported with the format", err)
 	}
 }

@@ -30,13 +30,13 @@ func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
 			thaw := time.AfterFunc(hang, server.Thaw)
 			from := f()
 			if thaw.Stop() {
-				t.Fatal("a frozen server has answered")
+				t.Fatal("the frozen server answered")
 			}
 			if late = from.Sub(sent); late < hang {
 				return
 			}
 		}
-		t.Errorf("%s counts from %v after it was asked for", what, late)
+		t.Errorf("%s counts from %v after it was sent", what, late)
 	}
 	c := mutex("a")
 	var token int64
@@ -65,18 +65,18 @@ func TestAWaiterIsGrantedATokenAboveTheUpgrades(t *testing.T) {
 	up.Weight = store.Upgradeable
 	hold := mustHold(t, s, up)
 	if mustAsk(t, s, waits).Granted {
-		t.Fatal("two hold it")
+		t.Fatal("two claims hold the lock")
 	}
 	mustHold(t, s, mutex("b")) // so that the revision grows
 	a, err := s.Change(t.Context(), hold, 1, store.Full)
 	if err != nil || a.UpgradeToken <= hold.Token {
-		t.Fatalf("upgrade: %+v, %v", a, err)
+		t.Fatalf("Change: got %+v, %v", a, err)
 	}
 	if err := s.Release(t.Context(), hold); err != nil {
 		t.Fatal(err)
 	}
 	if next := mustAsk(t, s, waits); !next.Granted || next.Token <= a.UpgradeToken {
-		t.Errorf("after the upgrade token %d the writer has %+v", a.UpgradeToken, next)
+		t.Errorf("after the upgrade token %d: got %+v for the writer", a.UpgradeToken, next)
 	}
 }
 
@@ -85,6 +85,6 @@ func TestTokensStillGrowOnAServerWithNoData(t *testing.T) {
 	before := mustHold(t, closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), apart())), mutex("a"))
 	after := mustHold(t, closing(t, storeOn(t, clientOf(t, testserver.Etcd(t).Addr), nil)), mutex("a"))
 	if after.Token <= before.Token {
-		t.Errorf("token %d after %d", after.Token, before.Token)
+		t.Errorf("got token %d after %d, want a larger one", after.Token, before.Token)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A session is a lease, and a key on it whose version counts the calls. The key is put once: a deleted one does
-// not come back, and the session has ended for good.
+// A session is a lease, and a key on it whose version counts the calls. The key is put once: if it
+// was deleted it does not come back, and the session has ended for good.
 
 // SessionTraits implements [session.Backend].
 func (b *backend) SessionTraits() session.Traits {
@@ -29,7 +29,7 @@ func (b *backend) SessionTraits() session.Traits {
 
 func (b *backend) sessionKey(id session.ID) string { return b.prefix + "s/" + id.String() }
 
-// leaseOf is the lease of a session, which everybody knows.
+// leaseOf returns the lease of a session, which every process can compute.
 func leaseOf(id session.ID) clientv3.LeaseID {
 	return clientv3.LeaseID(max(1, binary.BigEndian.Uint64(id[:])&(1<<63-1)))
 }
@@ -40,17 +40,17 @@ func (b *backend) leases() pb.LeaseClient { return pb.NewLeaseClient(b.client.Ac
 func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (_ time.Duration, err error) {
 	ctx, end := untilUnreachable(ctx, b.client)
 	defer func() { err = failed(end(err)) }()
-	// The client's own Grant has the server choose the lease, and asks twice.
+	// The client's own Grant lets the server choose the lease, and asks twice.
 	r, err := b.leases().LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: int64(leaseOf(id)), TTL: int64(ttl / time.Second)}, grpc.WaitForReady(true))
 	if err != nil {
 		return 0, rpctypes.Error(err)
 	}
 	if granted := time.Duration(r.TTL) * time.Second; granted != ttl { //mutant:etcd-another-ttl-asked-taken
-		_, _ = b.client.Revoke(ctx, leaseOf(id)) // else it ends by itself
+		_, _ = b.client.Revoke(ctx, leaseOf(id)) // otherwise it ends by itself
 		return 0, fmt.Errorf("%w: a TTL of %v: %s grants %v; the least that it grants is one and a half of its election timeout", store.ErrInvalid, ttl, b.address, granted)
 	}
 	key := b.sessionKey(id)
-	isNew := clientv3.Compare(clientv3.CreateRevision(key), "=", 0) // one that comes twice is no call
+	isNew := clientv3.Compare(clientv3.CreateRevision(key), "=", 0) // a repeated request is no call
 	begun := clientv3.OpTxn([]clientv3.Cmp{isNew}, []clientv3.Op{clientv3.OpPut(key, "", clientv3.WithLease(leaseOf(id)))}, nil)
 	if _, err = b.baseWith(ctx, begun); err == nil {
 		b.mu.Lock()
@@ -62,8 +62,8 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	return ttl, err
 }
 
-// An ownLease is the lease of a session that this process has begun. Letters are attached to it, so they need no
-// lease of their own.
+// An ownLease is the lease of a session that this process has begun. Letters are attached to it, so
+// they need no lease of their own.
 type ownLease struct {
 	id  clientv3.LeaseID
 	ttl time.Duration
@@ -78,7 +78,7 @@ func (b *backend) ended(id clientv3.LeaseID) {
 	}
 }
 
-// mailLease is a lease for letters. They serve those who listen now, so it need not last.
+// mailLease returns a lease for letters. Letters are for current listeners, so it need not last.
 func (b *backend) mailLease(ctx context.Context) (clientv3.LeaseID, error) {
 	b.mu.Lock()
 	id := b.began.id
@@ -89,9 +89,10 @@ func (b *backend) mailLease(ctx context.Context) (clientv3.LeaseID, error) {
 	return b.mail.get(ctx)
 }
 
-// Renew implements [session.Backend]. It keeps the lease alive, and reads the key meanwhile. A member that
-// does not answer is connected for the client until its keep-alive has found out, which is longer than most TTLs,
-// and has its turn of the requests: so both are sent again, to the next.
+// Renew implements [session.Backend]. It keeps the lease alive, and reads the key at the same time.
+// To the client, a member that does not answer counts as connected until its keep-alive times out,
+// which is longer than most TTLs, and still gets its turn of the requests. So both requests are
+// repeated to the next member.
 func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err error) {
 	defer func() { err = failed(err) }()
 	ctx, cancel := context.WithCancel(ctx)
@@ -119,8 +120,8 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	return r.Kvs[0].Version - 1, nil
 }
 
-// keepAlive keeps the lease of a session alive, and returns its TTL. The client's own KeepAliveOnce asks again
-// without a pause while there is no connection.
+// keepAlive keeps the lease of a session alive, and returns its TTL. The client's own KeepAliveOnce
+// retries without a pause while there is no connection.
 func (b *backend) keepAlive(ctx context.Context, id session.ID) (ttl int64, err error) {
 	stream, err := b.leases().LeaseKeepAlive(clientv3.WithRequireLeader(ctx))
 	if err == nil {
@@ -137,15 +138,16 @@ func (b *backend) keepAlive(ctx context.Context, id session.ID) (ttl int64, err 
 	return kept.TTL, nil
 }
 
-// How long a member has for its answer before the next is asked too: a part of the time that there is, and no
-// more than a second.
+// How long a member has to answer before the next is asked too: a part of the time that is left,
+// and at most a second.
 const (
 	turns      = 6
 	turnAtMost = time.Second
 )
 
-// elsewhere sends a request that may come twice, and once more each time that nothing has answered for a
-// while. The client has the members take turns. It returns the first answer, or the last error once all have failed.
+// elsewhere sends a request that may be repeated, and repeats it each time that nothing was
+// answered for a while. The client sends each to another member. elsewhere returns the first
+// answer, or the last error once all have failed.
 func elsewhere[T any](ctx context.Context, send func(context.Context) (T, error)) (none T, err error) {
 	type answer struct {
 		it  T
@@ -194,12 +196,12 @@ func (b *backend) Call(ctx context.Context, id session.ID) error {
 	return err
 }
 
-// ttlPatience bounds how long Left waits for what is not needed to be safe.
+// ttlPatience bounds how long Left waits for information that safety does not need.
 const ttlPatience = time.Second
 
-// Left implements [session.Backend]. Only the missing key proves that a session has ended: a member that no
-// longer leads may not know of its lease. The lease also proves that it lives: while the lease exists the key
-// exists too, or the session is no longer renewed.
+// Left implements [session.Backend]. Only a missing key proves that a session has ended: a member
+// that no longer leads may not know the lease. An existing lease proves that the session lives:
+// while the lease exists the key exists too, or the session is no longer renewed.
 func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
 	left := make([]time.Duration, len(ids))
 	soon, cancel := context.WithTimeout(ctx, ttlPatience)
@@ -254,8 +256,9 @@ func (b *backend) End(ctx context.Context, id session.ID) error {
 	return failed(err)
 }
 
-// Await implements [session.Backend]. A watch that begins with a revision waits for a turn of the server's, up
-// to 100 ms. So it begins without one, and once there is one a read shows what was missed.
+// Await implements [session.Backend]. A watch from a revision starts only at the server's next
+// round, up to 100 ms later. So the watch starts without a revision, and a read once it exists
+// shows what was missed.
 func (b *backend) Await(ctx context.Context, id session.ID) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()

@@ -33,10 +33,10 @@ func TestAHolderOnACutOffLeaderLosesBeforeTheNextGrant(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lease.Valid() {
-		t.Error("the next is in, and the first thinks that it holds the name")
+		t.Error("the next claim is granted, but the first lease is still valid")
 	}
 	if next.Token() <= lease.Token() {
-		t.Errorf("token %d after %d", next.Token(), lease.Token())
+		t.Errorf("got token %d after %d, want a larger one", next.Token(), lease.Token())
 	}
 	network.Mend(leader)
 	released(t, next)
@@ -45,6 +45,6 @@ func TestAHolderOnACutOffLeaderLosesBeforeTheNextGrant(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again.Token() <= next.Token() {
-		t.Errorf("joined again: token %d after %d", again.Token(), next.Token())
+		t.Errorf("after the leader joined again: got token %d after %d, want a larger one", again.Token(), next.Token())
 	}
 }

@@ -89,7 +89,7 @@ func TestClientCertificates(t *testing.T) {
 	hold := mustHold(t, mine, mutex("a"))
 	byURL := openURL(t, "etcd://"+addr+"?ca="+ca+"&cert="+cert+"&key="+key)
 	if mustAsk(t, byURL, mutexTry("a")).Granted {
-		t.Error("two hold it")
+		t.Error("two claims hold the lock")
 	}
 	if err := mine.Release(t.Context(), hold); err != nil {
 		t.Error(err)
@@ -116,6 +116,6 @@ func TestAUserOfTheCallersClient(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := as("other").Ask(t.Context(), mutexTry("a")); !errors.Is(err, store.ErrDenied) {
-		t.Errorf("who has no right: %v, want ErrDenied", err)
+		t.Errorf("a user without rights: %v, want ErrDenied", err)
 	}
 }

@@ -18,21 +18,21 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// etcd's client makes each request wait for a connection, and does not report
-// why there is none. gRPC does: its state is TransientFailure once each member
-// was tried without success, until one is connected.
+// etcd's client makes each request wait for a connection, and does not report why there is none.
+// gRPC does: its state is TransientFailure once every member was tried without success, until one
+// is connected.
 
-// unreachableFor is how long an ask waits for a connection where no member can be
-// connected to: one may be made meanwhile. Several asks fit in the second within
-// which the caller gets the first error.
+// unreachableFor is how long an ask waits for a connection if no member can be reached: a
+// connection may be made meanwhile. Several asks fit in the second within which the caller gets the
+// first error.
 const unreachableFor = 50 * time.Millisecond
 
-// unreachable is why an ask was ended.
+// unreachable is the reason why an ask was ended.
 type unreachable struct{ error }
 
-// untilUnreachable returns a context that ends early where no member can be
-// connected to. end ends it, and returns how the operation came out: err, or why no
-// member could be connected to, if that has ended it and err is not definite.
+// untilUnreachable returns a context that ends early if no member can be reached. end ends the
+// context, and returns the result of the operation: err, or why no member could be reached if that
+// has ended the context and err is not definite.
 func untilUnreachable(parent context.Context, client *clientv3.Client) (ctx context.Context, end func(err error) error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	var check func()
@@ -57,8 +57,8 @@ func untilUnreachable(parent context.Context, client *clientv3.Client) (ctx cont
 	}
 }
 
-// whyUnreachable is why no member can be connected to, or nil if one can, or it is
-// not known yet.
+// whyUnreachable returns why no member can be reached, or nil if one can, or if that is not known
+// yet.
 func whyUnreachable(ctx context.Context, client *clientv3.Client) error {
 	conn := client.ActiveConnection()
 	if conn.GetState() != connectivity.TransientFailure {
@@ -72,11 +72,11 @@ func whyUnreachable(ctx context.Context, client *clientv3.Client) error {
 	return err
 }
 
-// authenticates is the method of a login. Not every version of the messages that the driver is content with has a name for it.
+// authenticates is the method of a login. Some versions of the messages that the driver accepts
+// have no name for it.
 const authenticates = "/etcdserverpb.Auth/Authenticate"
 
-// loginSoon has a login not wait for a connection where no member can be connected
-// to.
+// loginSoon makes a login fail at once, instead of waiting, if no member can be reached.
 func loginSoon(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if method == authenticates {
 		opts = append(opts, grpc.WaitForReady(false)) //mutant:etcd-login-soon
@@ -84,7 +84,7 @@ func loginSoon(ctx context.Context, method string, req, reply any, cc *grpc.Clie
 	return invoker(ctx, method, req, reply, cc, opts...)
 }
 
-// A dialError is why a connection could not be made.
+// A dialError is the reason why a connection could not be made.
 type dialError struct {
 	text  string
 	cause error
@@ -93,14 +93,14 @@ type dialError struct {
 func (e *dialError) Error() string { return e.text }
 func (e *dialError) Unwrap() error { return e.cause }
 
-// dialCauses are those that callers ask for. The last of them is Windows' refusal.
+// dialCauses are the causes that callers ask for. The last is the refusal of Windows.
 var dialCauses = map[string]error{
 	syscall.ECONNREFUSED.Error(): syscall.ECONNREFUSED,
 	syscall.Errno(10061).Error(): syscall.Errno(10061),
 }
 
-// dialed returns a dialError for gRPC's error of a failed connection attempt, of
-// which gRPC keeps only the text. It returns any other error unchanged.
+// dialed returns a dialError for gRPC's error of a failed connection attempt, of which gRPC keeps
+// only the text. It returns any other error unchanged.
 func dialed(err error) error {
 	_, text, found := strings.Cut(status.Convert(err).Message(), "Error while dialing: ")
 	if !found {

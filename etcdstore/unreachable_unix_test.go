@@ -25,9 +25,9 @@ func TestAnAskAtAClosedPortSaysSo(t *testing.T) {
 	t.Parallel()
 	s := closing(t, storeOn(t, clientOf(t, testserver.ClosedPort(t), testserver.ClosedPort(t)), nil))
 	_, err := s.Ask(t.Context(), mutexTry("a"))
-	refused(t, "of two members", err)
+	refused(t, "ask of two members", err)
 	_, err = s.Poll(t.Context(), mutexTry("a"))
-	refused(t, "of two members, a look", err)
+	refused(t, "poll of two members", err)
 	s = closing(t, storeOn(t, clientOf(t, testserver.ClosedPort(t), testserver.SharedEtcd(t)), apart()))
 	mustHold(t, s, mutex("a"))
 }

@@ -8,22 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// aclAttr has the POSIX ACL of a file, as in linux/posix_acl_xattr.h: a version in
-// four bytes, then entries of a tag and rights, in two bytes each, and an id in
-// four.
+// aclAttr holds the POSIX ACL of a file, in the format of linux/posix_acl_xattr.h:
+// a version of four bytes, then entries with a tag and rights of two bytes each and
+// an id of four bytes.
 const aclAttr = "system.posix_acl_access"
 
 const (
 	aclVersion = 2
-	aclUser    = 0x02 // a named one
-	aclGroup   = 0x08 // a named one
+	aclUser    = 0x02 // a named user
+	aclGroup   = 0x08 // a named group
 	aclWrite   = 0x02
 )
 
-// namedWriter returns whom the ACL of a directory lets write by name, for people:
-// the first user that trustedUser, or group that trustedGroup, does not accept; or
-// "". The directory's mode lets its group write: these bits are the ACL's mask, the
-// most that a named one may.
+// namedWriter describes the first user or group that the ACL of a directory names and
+// lets write, and that trustedUser or trustedGroup does not accept; "" if there is
+// none. The directory must have group write: in a file with an ACL, the group bits of
+// the mode are the mask, which limits the rights of all named users and groups.
 func namedWriter(path string, trustedUser, trustedGroup func(id int) bool) (string, error) {
 	var acl []byte
 	for room := 256; ; room *= 4 {
@@ -32,7 +32,7 @@ func namedWriter(path string, trustedUser, trustedGroup func(id int) bool) (stri
 		switch {
 		case errors.Is(err, unix.ENODATA), errors.Is(err, unix.ENOTSUP), errors.Is(err, unix.ENOSYS):
 			return "", nil // it has no ACL, or the file system supports none
-		case errors.Is(err, unix.ERANGE) && room < 1<<16: // the kernel has no longer ones
+		case errors.Is(err, unix.ERANGE) && room < 1<<16: // longer values do not exist
 			continue
 		case err != nil:
 			return "", fmt.Errorf("its ACL cannot be read: %w", err)

@@ -17,12 +17,12 @@ import (
 func init() {
 	const acl = "TestADirectoryThatANamedUserCanReplaceIsRefused"
 	mutantsForRoot = append(mutantsForRoot,
-		one("who is named in an ACL may write", acl, "file-way-acl", mutant.Cond("sharing > -2")),
-		one("only a mode is looked at in a sticky directory", acl, "file-way-acl", mutant.Cond("info.Mode()&fs.ModeSymlink != 0 || info.Mode().Perm()&0o020 == 0")),
+		one("a user named in an ACL may write", acl, "file-way-acl", mutant.Cond("sharing > -2")),
+		one("in a sticky directory only the mode is checked", acl, "file-way-acl", mutant.Cond("info.Mode()&fs.ModeSymlink != 0 || info.Mode().Perm()&0o020 == 0")),
 		one("a named user may write", acl, "file-acl-user", mutant.Cond("tag == aclUser && id < 0")),
 		one("a named group may write", acl, "file-acl-group", mutant.Cond("tag == aclGroup && id < 0")),
-		one("a named reader is a writer", acl, "file-acl-write", mutant.Cond("may == 0")),
-		one("any named group is trusted by none", "TestTheGroupThatSharesADirectoryMayBeNamedInAnACL", "file-acl-group", mutant.Cond("tag == aclGroup")),
+		one("a named reader counts as a writer", acl, "file-acl-write", mutant.Cond("may == 0")),
+		one("no named group is trusted", "TestTheGroupThatSharesADirectoryMayBeNamedInAnACL", "file-acl-group", mutant.Cond("tag == aclGroup")),
 	)
 }
 
@@ -68,18 +68,18 @@ func TestADirectoryThatANamedUserCanReplaceIsRefused(t *testing.T) {
 		sticky  bool
 		refused string
 	}{
-		"nobody by name":                    {most: 7},
-		"a user can write":                  {most: 7, named: []aclEntry{{aclUser, 7, foreign}}, refused: "user 54321"},
-		"a user can read":                   {most: 7, named: []aclEntry{{aclUser, 5, foreign}}},
-		"a user can write but for the mask": {most: 5, named: []aclEntry{{aclUser, 7, foreign}}},
-		"a user can write, and it's sticky": {most: 7, named: []aclEntry{{aclUser, 7, foreign}}, sticky: true},
-		"root can write by name":            {most: 7, named: []aclEntry{{aclUser, 7, 0}}},
-		"this user can write by name":       {most: 7, named: []aclEntry{{aclUser, 7, os.Geteuid()}}},
-		"a group can write":                 {most: 7, named: []aclEntry{{aclGroup, 7, foreign}}, refused: "group 54321"},
-		"a group can read":                  {most: 7, named: []aclEntry{{aclGroup, 5, foreign}}},
-		"the second of two can write":       {most: 7, named: []aclEntry{{aclUser, 5, foreign}, {aclGroup, 7, 0}, {aclGroup, 2, foreign}}, refused: "group 54321"},
-		"the group of root can write":       {most: 7, named: []aclEntry{{aclGroup, 7, 0}}},
-		"many can read, and one write":      {most: 7, named: append(many(100), aclEntry{aclUser, 2, foreign + 100}), refused: "user 54421"},
+		"no named entries":                          {most: 7},
+		"a user can write":                          {most: 7, named: []aclEntry{{aclUser, 7, foreign}}, refused: "user 54321"},
+		"a user can read":                           {most: 7, named: []aclEntry{{aclUser, 5, foreign}}},
+		"a user can write, but the mask forbids it": {most: 5, named: []aclEntry{{aclUser, 7, foreign}}},
+		"a user can write, and it is sticky":        {most: 7, named: []aclEntry{{aclUser, 7, foreign}}, sticky: true},
+		"root can write by name":                    {most: 7, named: []aclEntry{{aclUser, 7, 0}}},
+		"this user can write by name":               {most: 7, named: []aclEntry{{aclUser, 7, os.Geteuid()}}},
+		"a group can write":                         {most: 7, named: []aclEntry{{aclGroup, 7, foreign}}, refused: "group 54321"},
+		"a group can read":                          {most: 7, named: []aclEntry{{aclGroup, 5, foreign}}},
+		"the second of two can write":               {most: 7, named: []aclEntry{{aclUser, 5, foreign}, {aclGroup, 7, 0}, {aclGroup, 2, foreign}}, refused: "group 54321"},
+		"the group of root can write":               {most: 7, named: []aclEntry{{aclGroup, 7, 0}}},
+		"many can read, and one write":              {most: 7, named: append(many(100), aclEntry{aclUser, 2, foreign + 100}), refused: "user 54421"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parent := filepath.Join(t.TempDir(), "parent")
@@ -105,7 +105,7 @@ func TestADirectoryThatANamedUserCanReplaceIsRefused(t *testing.T) {
 			case c.refused == "" && err != nil:
 				t.Error(err)
 			case c.refused != "" && (!errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), c.refused+" can write to "+parent+" ")):
-				t.Errorf("%v, want ErrDenied that names %s and %s", err, c.refused, parent)
+				t.Errorf("got %v, want ErrDenied that names %s and %s", err, c.refused, parent)
 			}
 		})
 	}
@@ -134,6 +134,6 @@ func TestTheGroupThatSharesADirectoryMayBeNamedInAnACL(t *testing.T) {
 	open(t, dir).Close()
 	setACL(t, parent, 7, aclEntry{aclGroup, 7, 54322})
 	if s, err := Open(dir, trusting); !errors.Is(err, store.ErrDenied) {
-		t.Errorf("%v, %v: another group can write to its parent", s, err)
+		t.Errorf("got %v, %v, want ErrDenied: another group can write to the parent", s, err)
 	}
 }

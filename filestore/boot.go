@@ -6,14 +6,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// A record with another boot id was written before a reboot, or by a container
-// that has a boot id of its own. All containers of a host have one clock, so the
-// clock says which: a record of this boot is kept as it is, and dead owners are found as
-// always. Of a record from before a reboot only the token is kept. Both answers may be wrong where the wall clock was set, so an owner
-// that can be seen to live keeps its entries whatever the clocks say.
+// A record with another boot id was written before a reboot, or by a container that
+// has its own boot id. All containers of a host share one clock, which tells the two
+// apart. A record of this boot is kept as it is, and dead owners are detected as usual.
+// Of a record from before a reboot only the token is kept. If the wall clock was set,
+// either answer may be wrong, so an owner that is seen alive always keeps its entries.
 
-// rebooted reports whether the host has been rebooted since the record in fl,
-// which has a boot id other than this process's, was written.
+// rebooted reports whether the host has rebooted since the record in fl was written.
+// The record has another boot id than this process.
 func (s *Store) rebooted(fl *file) bool {
 	now := s.now()
 	return s.beforeBoot(fl) || slices.ContainsFunc(fl.q.Entries, func(e queue.Entry) bool { return e.Since > now.Clock }) //mutant:file-rebooted
@@ -27,7 +27,7 @@ func (s *Store) beforeBoot(fl *file) bool {
 	return err == nil && info.ModTime().UnixMicro() < now.Wall-now.Clock
 }
 
-// keepLiving drops the entries whose owners cannot be seen to live.
+// keepLiving drops all entries whose owners are not seen alive.
 func (s *Store) keepLiving(q *queue.Queue) {
 	q.Entries = slices.DeleteFunc(q.Entries, func(e queue.Entry) bool { return !s.living(e.ID.Process()) }) //mutant:file-reboot-spares-living
 }

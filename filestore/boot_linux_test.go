@@ -12,24 +12,24 @@ func TestAnotherBootIDDoesNotFreeWhatALivingProcessHolds(t *testing.T) {
 	one := startAs(t, contained(t, helperCommand(t, "hold", dir, "name"), "one"))
 	one.says("holding")
 	if free(t, s, "name") {
-		t.Fatal("two holders: one in a container and one outside")
+		t.Fatal("two holders: one in a container, one outside")
 	}
 	two := startAs(t, contained(t, helperCommand(t, "hold", dir, "name"), "two"))
 	two.says("waiting")
 	if free(t, s, "name") {
-		t.Fatal("two holders: the queue was written by a container that waits")
+		t.Fatal("two holders: a container that waits wrote the queue")
 	}
 	if h := held(t, s, "name"); h != 1 {
-		t.Fatalf("%d holders are listed, want 1", h)
+		t.Fatalf("got %d holders in the list, want 1", h)
 	}
 	one.end()
 	two.says("holding")
 	if free(t, s, "name") {
-		t.Fatal("two holders: one was granted from another container")
+		t.Fatal("two holders: another container was granted")
 	}
 	two.kill()
 	if !free(t, s, "name") {
-		t.Fatal("not free, although the holder in the container was killed")
+		t.Fatal("the name is not free, although the holder in the container was killed")
 	}
 }
 

@@ -40,7 +40,7 @@ var owners = []struct {
 		}
 		other.Close()
 	}, true},
-	{"released, in its minimum hold", func(t *testing.T, other *Store) {
+	{"released, within its MinHold", func(t *testing.T, other *Store) {
 		c := lockOf(store.NewProcess(), "name")
 		c.MinHold = time.Hour
 		a, err := other.Ask(t.Context(), c)
@@ -67,7 +67,7 @@ func TestAnotherBootIDDropsOnlyWhatARebootEnded(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			"a clock that began anew": func(_ *testing.T, s *Store) {
+			"a clock that started again": func(_ *testing.T, s *Store) {
 				now := s.now
 				s.now = func() queue.Time { return queue.Time{Clock: 1, Wall: now().Wall - time.Hour.Microseconds()} }
 			},
@@ -97,10 +97,10 @@ func TestAnotherBootIDDropsOnlyWhatARebootEnded(t *testing.T) {
 				}
 				blocks := o.blocks && reboot == nil || o.name == "living"
 				if a.Granted == blocks {
-					t.Errorf("granted %v, want %v", a.Granted, !blocks)
+					t.Errorf("got granted %v, want %v", a.Granted, !blocks)
 				}
 				if a.Granted && a.Token <= last {
-					t.Errorf("token %d after %d", a.Token, last)
+					t.Errorf("got token %d after %d, want a larger one", a.Token, last)
 				}
 			})
 		}

@@ -20,7 +20,7 @@ import (
 func TestANameWhoseFileIsRemovedIsNeverHeldTwice(t *testing.T) {
 	rounds, removed, overlaps, err := churn(t, func(rounds, removed, _ int64) bool { return rounds > 5000 && removed > 500 })
 	if overlaps > 0 || err != nil {
-		t.Fatalf("held twice %d times in %d rounds with %d removals; %v", overlaps, rounds, removed, err)
+		t.Fatalf("the name was held twice %d times in %d rounds with %d removals; %v", overlaps, rounds, removed, err)
 	}
 }
 
@@ -29,7 +29,7 @@ func TestANameWhoseFileIsRemovedIsNeverHeldTwice(t *testing.T) {
 // name is held twice.
 func TestAFileRemovedBeforeItIsLockedIsNotUsed(t *testing.T) {
 	look := inPlace
-	for what, looks := range map[string]bool{"as it is": true, "without the look": false} {
+	for what, looks := range map[string]bool{"as it is": true, "without the check": false} {
 		dir := t.TempDir()
 		s, other := open(t, dir), open(t, dir)
 		defer s.Close()
@@ -52,7 +52,7 @@ func TestAFileRemovedBeforeItIsLockedIsNotUsed(t *testing.T) {
 		c := lockOf(p, "name")
 		c.Try = true
 		if a, err := s.Ask(t.Context(), c); err != nil || a.Granted == looks {
-			t.Errorf("%s: granted %v (%v), and another holds the name", what, a.Granted, err)
+			t.Errorf("%s: granted %v (%v) while another holds the name, want granted only without the check", what, a.Granted, err)
 		}
 	}
 }
@@ -106,23 +106,23 @@ func TestAFileDeletedByHandIsALoss(t *testing.T) {
 	defer s.Close()
 	defer other.Close()
 	for what, remove := range map[string]func() error{
-		"the file":      func() error { return os.Remove(s.path("name")) },
-		"the directory": func() error { return os.RemoveAll(dir) },
-		"a move":        func() error { return os.Rename(dir, dir+".away") },
+		"the file removed":      func() error { return os.Remove(s.path("name")) },
+		"the directory removed": func() error { return os.RemoveAll(dir) },
+		"the directory moved":   func() error { return os.Rename(dir, dir+".away") },
 	} {
 		h := lockSoon(t, s, "name")
 		if err := remove(); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
-			t.Errorf("%s: renewed with %v, want ErrLost", what, err)
+			t.Errorf("%s: renewal: got %v, want ErrLost", what, err)
 		}
 		next := lockSoon(t, other, "name")
 		if next.Token <= h.Token {
-			t.Errorf("%s: token %d after %d", what, next.Token, h.Token)
+			t.Errorf("%s: got token %d after %d, want a larger one", what, next.Token, h.Token)
 		}
 		if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
-			t.Errorf("%s: released with %v, want ErrLost", what, err)
+			t.Errorf("%s: release: got %v, want ErrLost", what, err)
 		}
 		if err := other.Release(t.Context(), next); err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -144,7 +144,7 @@ func TestADirectoryThatIsRemovedAgainAndAgainIsMade(t *testing.T) {
 		return err
 	})
 	if err != nil || tries != 6 {
-		t.Errorf("after %d tries: %v, want it made the sixth time", tries, err)
+		t.Errorf("after %d tries: got %v, want it created at the sixth", tries, err)
 	}
 }
 
@@ -202,8 +202,8 @@ func TestARemovedDirectoryIsNoError(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	t.Logf("%d errors of %d asks, while the directory was removed %d times", failed.Load(), asked.Load(), removed.Load())
+	t.Logf("%d errors in %d asks; the directory was removed %d times", failed.Load(), asked.Load(), removed.Load())
 	if !enough() {
-		t.Errorf("too little happened in %v", 10*patience)
+		t.Errorf("too few events in %v to prove anything", 10*patience)
 	}
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A clean-up looks at cleanSample files at random. One in so many makings of a
-// file begins one, so that on the whole more are removed than made, and the
-// listing of a large directory is rarely paid for.
+// A clean-up checks cleanSample random files. One in cleanPerNames or cleanPerProcesses
+// created files starts a clean-up, so more files are removed than created on average,
+// and a large directory is rarely listed.
 const (
 	cleanSample       = 1024
 	cleanPerNames     = 256
 	cleanPerProcesses = 64
 )
 
-// maybeClean begins a clean-up with a chance of one in per. s.mu is held.
+// maybeClean starts a clean-up with probability 1/per. s.mu is held.
 func (s *Store) maybeClean(per int) {
 	if s.cleaning || rand.IntN(per) != 0 {
 		return
@@ -33,9 +33,8 @@ func (s *Store) maybeClean(per int) {
 	})
 }
 
-// clean removes the state files of names unused for as long as their newest
-// token has to outlive them, and the FIFOs of dead processes, once they are as
-// old.
+// clean removes the state files of names, and the FIFOs of dead processes, that have
+// been unused for store.TokenRetention.
 func (s *Store) clean() {
 	before := time.Now().Add(-store.TokenRetention)
 	var proofs []string
@@ -65,7 +64,7 @@ func (s *Store) clean() {
 	s.cleanProofs(proofs)
 }
 
-// sample calls f with files of a part of the directory, until Close.
+// sample calls f with random files of one part of the directory, until Close.
 func (s *Store) sample(part string, f func(path string)) {
 	dir := filepath.Join(s.dir, part)
 	d, err := os.Open(dir)
@@ -90,9 +89,9 @@ func old(path string, before time.Time) bool {
 	return err == nil && info.ModTime().Before(before)
 }
 
-// cleanName removes a state file that has not been changed since, and has
-// nothing but its newest token. It is removed only while it is locked: a
-// process that had opened it notices the removal, and makes another.
+// cleanName removes a state file that is unchanged since before and has only its newest
+// token. It locks the file to remove it: a process that had opened the file notices the
+// removal and creates a new one.
 func (s *Store) cleanName(path string, before time.Time) (removed bool) {
 	f, id, _, err := openState(path, false, s.fileMode)
 	if err != nil {
@@ -108,10 +107,10 @@ func (s *Store) cleanName(path string, before time.Time) (removed bool) {
 	fl := &file{f: f, path: path, id: id}
 	name, err := s.read(fl)
 	if err != nil || name != "" && fileName(name) != filepath.Base(path) {
-		return false // not this process's to remove
+		return false // not a file of this name: leave it
 	}
 	if info, err := f.Stat(); name == "" && (err != nil || info.Size() > 0) {
-		return false // who knows what it was
+		return false // unknown content
 	}
 	return len(fl.q.State(s.now(), name).Entries) == 0 && os.Remove(path) == nil
 }

@@ -65,10 +65,10 @@ func TestACleanUpRemovesNamesUnusedForADayAndNoOthers(t *testing.T) {
 	}
 	s.clean()
 	if in, err := filepath.Glob(filepath.Join(dir, "*", newPrefix+"*")); err != nil || len(in) > 0 {
-		t.Errorf("left: %q, %v", in, err)
+		t.Errorf("files left: %q, %v", in, err)
 	}
 	if in, err := filepath.Glob(filepath.Join(dir, newPrefix+"*")); err != nil || len(in) != 1 {
-		t.Errorf("left: %q, %v, want one that is being made", in, err)
+		t.Errorf("files left: %q, %v, want the new one alone", in, err)
 	}
 	var left []string
 	files, err := os.ReadDir(filepath.Join(dir, namesDir))
@@ -81,11 +81,11 @@ func TestACleanUpRemovesNamesUnusedForADayAndNoOthers(t *testing.T) {
 	want := []string{fileName("idle of late"), fileName("held"), fileName("garbage"), "foreign", "foreign and empty"}
 	slices.Sort(want)
 	if !slices.Equal(left, want) {
-		t.Fatalf("left: %q, want %q", left, want)
+		t.Fatalf("files left: %q, want %q", left, want)
 	}
 	// A Store that has the file open finds that it has gone, and creates another.
 	if !free(t, other, "idle") {
-		t.Fatal("a name that was removed cannot be taken")
+		t.Fatal("the name whose file was removed cannot be acquired")
 	}
 }
 
@@ -104,7 +104,7 @@ func TestACleanUpRemovesOnlyLeftoversOfDeadProcesses(t *testing.T) {
 		ageAll(t, dir, unused)
 		s.clean()
 		if left := fifos(t, dir); len(left) != want {
-			t.Fatalf("%q left, want %d: %s", left, want, why)
+			t.Fatalf("got %q left, want %d: %s", left, want, why)
 		}
 	}
 	isFree := func(name string) bool {
@@ -115,27 +115,27 @@ func TestACleanUpRemovesOnlyLeftoversOfDeadProcesses(t *testing.T) {
 	}
 	const aDay = store.TokenRetention + time.Minute
 	leaves(4, time.Hour, "only an hour old")
-	leaves(3, aDay, "2 of the living, and the proof that b is free")
+	leaves(3, aDay, "two of the living process, and the proof that the holder of b is dead")
 	if isFree("a") {
 		t.Fatal("the living holder lost its name")
 	}
 	if !isFree("b") {
 		t.Fatal("a clean-up removed the proof that the holder is dead")
 	}
-	leaves(2, aDay, "those of the living")
+	leaves(2, aDay, "those of the living process")
 
 	// An expired entry needs no proof.
 	dead = start(t, "hold", dir, "b")
 	dead.says("holding")
 	dead.kill()
-	leaves(3, aDay, "2 of the living, and the proof that b is free")
+	leaves(3, aDay, "two of the living process, and the proof that the holder of b is dead")
 	now := s.now
 	s.now = func() queue.Time {
 		later := now()
 		later.Clock += (2 * time.Hour).Microseconds()
 		return later
 	}
-	leaves(2, aDay, "those of the living, as the hold of b has expired")
+	leaves(2, aDay, "those of the living process: the hold of b has expired")
 }
 
 // A process that cannot read a state file does not know which processes it names.
@@ -205,9 +205,9 @@ func TestAStoreCleansUpByItself(t *testing.T) {
 		removed = err != nil
 	}
 	if !removed {
-		t.Fatalf("the idle name is still there after %d names", n)
+		t.Fatalf("the file of the idle name is left after %d names", n)
 	}
-	t.Logf("after %d names", n)
+	t.Logf("removed after %d names", n)
 }
 
 func TestManyNamesDoNotKeepManyFilesOpen(t *testing.T) {
@@ -233,6 +233,6 @@ func TestManyNamesDoNotKeepManyFilesOpen(t *testing.T) {
 		t.Skipf("open files cannot be counted here: %v", err)
 	}
 	if len(s.files) > maxOpen || len(fds) > maxOpen+50 {
-		t.Fatalf("%d files are open, and %d descriptors", len(s.files), len(fds))
+		t.Fatalf("%d files are open, and %d descriptors; too many", len(s.files), len(fds))
 	}
 }

@@ -11,9 +11,8 @@ import (
 // clockTick is the unit of the clock.
 const clockTick = time.Microsecond
 
-// openClock returns the clock that all processes of this host share, which
-// counts the time suspended and cannot be set, and the id of this boot, since
-// when it counts.
+// openClock returns the id of this boot, and the clock since boot that all processes
+// of this host share. The clock includes time suspended and cannot be set.
 func openClock() (boot string, clock func() time.Duration, err error) {
 	boot, err = unix.Sysctl("kern.bootsessionuuid")
 	if err != nil || boot == "" {

@@ -17,9 +17,8 @@ import (
 // clockTick is the unit of the clock.
 const clockTick = time.Microsecond
 
-// openClock returns the clock that all processes of this host share, which
-// counts the time suspended and cannot be set, and the id of this boot, since
-// when it counts.
+// openClock returns the id of this boot, and the clock since boot that all processes
+// of this host share. The clock includes time suspended and cannot be set.
 func openClock() (boot string, clock func() time.Duration, err error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -38,8 +37,8 @@ func openClock() (boot string, clock func() time.Duration, err error) {
 	}, nil
 }
 
-// timeNamespace is how far the boot clock of this process's time namespace is
-// before the host's. What the kernel shows is the offset for children.
+// timeNamespace returns how far the boot clock of this process's time namespace is
+// ahead of the host's. The kernel shows only the offset for children.
 func timeNamespace() (time.Duration, error) {
 	b, err := os.ReadFile("/proc/self/timens_offsets")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +58,7 @@ func timeNamespace() (time.Duration, error) {
 	return bootOffset(b)
 }
 
-// bootOffset reads the line of the boot clock: its name, seconds, nanoseconds.
+// bootOffset parses the line of the boot clock: name, seconds, nanoseconds.
 func bootOffset(b []byte) (time.Duration, error) {
 	for sc := bufio.NewScanner(bytes.NewReader(b)); sc.Scan(); {
 		var clock string

@@ -19,12 +19,12 @@ func TestTheOffsetOfATimeNamespace(t *testing.T) {
 		"something else 9 9\nboottime            6         0\nmonotonic 7 7\n\n": 6 * time.Second,
 	} {
 		if got, err := bootOffset([]byte(text)); err != nil || got != want {
-			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
+			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "monotonic 0 0\n", "boottime\n", "boottime x y\n"} {
 		if got, err := bootOffset([]byte(text)); err == nil {
-			t.Errorf("%q: %v, want an error", text, got)
+			t.Errorf("%q: got %v, want an error", text, got)
 		}
 	}
 }
@@ -57,6 +57,6 @@ func TestAnotherTimeNamespaceHasTheSameClock(t *testing.T) {
 	}
 	there, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
 	if err != nil || there < before || there > after {
-		t.Fatalf("the clock there is %d, %v, want it from %d to %d", there, err, before, after)
+		t.Fatalf("the clock there is %d, %v, want %d to %d", there, err, before, after)
 	}
 }

@@ -81,7 +81,7 @@ func TestAKilledHolderFreesTheNameAtOnce(t *testing.T) {
 		h := start(t, "hold", dir, "tried")
 		h.says("holding")
 		if free(t, s, "tried") {
-			t.Fatal("granted beside a living holder")
+			t.Fatal("granted while the holder lives")
 		}
 		look := func() bool {
 			a, err := s.Poll(t.Context(), lockOf(store.NewProcess(), "tried"))
@@ -91,17 +91,17 @@ func TestAKilledHolderFreesTheNameAtOnce(t *testing.T) {
 			return a.Granted
 		}
 		if look() {
-			t.Fatal("a poll finds room beside a living holder")
+			t.Fatal("a poll would be granted while the holder lives")
 		}
 		h.kill()
 		if !look() {
-			t.Fatal("a dead holder blocks a poll")
+			t.Fatal("the entry of a dead holder blocks a poll")
 		}
 		if !free(t, s, "tried") {
-			t.Fatal("refused for a dead holder")
+			t.Fatal("refused because of a dead holder")
 		}
 	})
-	t.Run("for who waits", func(t *testing.T) {
+	t.Run("for a waiter", func(t *testing.T) {
 		h := start(t, "hold", dir, "awaited")
 		h.says("holding")
 		killed := make(chan bool)
@@ -173,7 +173,7 @@ func TestADeadWaiterIsNotGranted(t *testing.T) {
 	}
 	q, err := s.peek(t.Context(), "read", "name")
 	if err != nil || len(q.Entries) != 0 {
-		t.Fatalf("entries %+v, %v, want none", q.Entries, err)
+		t.Fatalf("got entries %+v, %v, want none", q.Entries, err)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestAStoppedHolderLosesAtItsTTL(t *testing.T) {
 	short.says("holding")
 	long.signal(syscall.SIGSTOP)
 	short.signal(syscall.SIGSTOP)
-	soon(t, "the short hold is over", func() bool { return free(t, s, "short") })
+	soon(t, "the short hold has expired", func() bool { return free(t, s, "short") })
 	if free(t, s, "long") {
 		t.Error("a stopped holder lost the name before its TTL")
 	}
@@ -225,7 +225,7 @@ func holdBriefly(s *Store, name string) error {
 	fmt.Println("holding")
 	<-went
 	if err := s.Renew(context.Background(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
-		return fmt.Errorf("renewed after the TTL: %v", err)
+		return fmt.Errorf("renewal after the TTL: %v", err)
 	}
 	fmt.Println("lost")
 	return nil
@@ -270,11 +270,11 @@ func TestAClosedStoreFreesWhatItHeld(t *testing.T) {
 	defer other.Close()
 	lockSoon(t, s, "name")
 	if free(t, other, "name") {
-		t.Fatal("held twice")
+		t.Fatal("two processes hold the name")
 	}
 	s.Close()
 	if !free(t, other, "name") {
-		t.Fatal("the name is not free although its Store was closed")
+		t.Fatal("the name is not free, although its Store was closed")
 	}
 }
 
@@ -298,7 +298,7 @@ func TestALapsedPositionIsLostEvenIfTheHolderIsDead(t *testing.T) {
 		return later
 	}
 	if a, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrLost) {
-		t.Fatalf("%+v, %v, want ErrLost", a, err)
+		t.Fatalf("got %+v, %v, want ErrLost", a, err)
 	}
 	if !free(t, s, "name") {
 		t.Fatal("the name is not free")
@@ -325,15 +325,15 @@ func TestTheLockDelayOfADeadHolderIsWaitedForQuietly(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.Close()
-	soon(t, "the death is told", func() bool { return len(w.notifications) > 0 })
+	soon(t, "the waiter is notified of the death", func() bool { return len(w.notifications) > 0 })
 	a, err := s.Ask(t.Context(), waits)
 	if err != nil || a.Granted || a.Until < 50*time.Minute {
-		t.Fatalf("%+v, %v, want refused for the lock delay", a, err)
+		t.Fatalf("got %+v, %v, want refused until the LockDelay has passed", a, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.watches) > 0 {
-		t.Fatal("the dead holder is watched")
+		t.Fatal("the dead holder is still watched")
 	}
 }
 
@@ -348,11 +348,11 @@ func TestTidyingUpFIFOsBreaksNoLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if free(t, s, "name") {
-		t.Fatal("a living holder was taken for dead")
+		t.Fatal("the name of a living holder is free")
 	}
 	h.end()
 	if !free(t, s, "name") {
-		t.Fatal("not free after its release")
+		t.Fatal("the name is not free after its release")
 	}
 }
 
@@ -365,7 +365,7 @@ func TestAStoreThatHoldsNothingLeavesNoFIFO(t *testing.T) {
 	}
 	s.Close()
 	if left, err := os.ReadDir(dir + "/" + procsDir); err != nil || len(left) != 0 {
-		t.Fatalf("left: %v, %v", left, err)
+		t.Fatalf("files left: %v, %v", left, err)
 	}
 }
 
@@ -401,7 +401,7 @@ func TestAnUnusedWatchEnds(t *testing.T) {
 		defer s.mu.Unlock()
 		return len(s.watches)
 	}
-	soon(t, "the watch is over", func() bool { return watched() == 0 })
+	soon(t, "the watch has ended", func() bool { return watched() == 0 })
 }
 
 // A waiter that comes just after a watch was given up gets a new one: otherwise no
@@ -420,6 +420,6 @@ func TestAnAbandonedWatchServesNoWaiter(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if has := s.watches[p]; has == nil || has == idle {
-		t.Errorf("the waiter relies on the watch that was given up: %v", has == idle)
+		t.Errorf("the waiter has no watch, or the abandoned one: %v", has == idle)
 	}
 }

@@ -24,40 +24,40 @@ func TestADetachedHoldOutlivesItsProcessAndEndsWithItsAdopter(t *testing.T) {
 	}
 	owner.kill()
 	if free(t, s, "name") {
-		t.Fatal("free after the death of the process that detached it")
+		t.Fatal("the name is free after the death of the process that detached the hold")
 	}
 	var token int64
 	for st, err := range s.List(t.Context(), "name") {
 		if err != nil || len(st.Entries) != 1 || st.Entries[0].ID != id || st.Entries[0].Expires <= 0 {
-			t.Fatalf("listed as %+v, %v, want the detached hold alone", st, err)
+			t.Fatalf("got %+v, %v in the list, want the detached hold alone", st, err)
 		}
 		token = st.Entries[0].Token
 	}
 	again := store.Claim{Name: "name", ID: id, Limit: store.Full, Weight: store.Full, TTL: lockOf(id.Process(), "").TTL}
 	if a, err := s.Ask(t.Context(), again); err != nil || a.Token != token {
-		t.Fatalf("asked for again by its id: %+v, %v", a, err) // this ask must not tie the hold to s
+		t.Fatalf("asked again with its id: got %+v, %v, want the same token", a, err) // this ask must not tie the hold to s
 	}
 
 	p := store.NewProcess()
 	h := store.Hold{Name: "name", ID: id, Token: token, TTL: again.TTL, NewID: p.NewID()}
 	for range 2 { // the reply was lost
 		if err := adopter.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
-			t.Fatal("adopting:", err)
+			t.Fatal("adoption:", err)
 		}
 	}
 	late := h
 	late.NewID = store.NewProcess().NewID()
 	if err := s.Renew(t.Context(), []store.Hold{late})[0].Err; !errors.Is(err, store.ErrLost) {
-		t.Fatalf("adopted twice: %v, want lost", err)
+		t.Fatalf("second adoption: got %v, want ErrLost", err)
 	}
 	if free(t, s, "name") {
-		t.Fatal("free beside the adopter")
+		t.Fatal("the name is free, although the adopter is alive")
 	}
 	if err := adopter.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if !free(t, s, "name") {
-		t.Fatal("not free after the end of the adopter")
+		t.Fatal("the name is not free after the death of the adopter")
 	}
 }
 
@@ -65,11 +65,11 @@ func TestADetachedHoldOutlivesItsProcessAndEndsWithItsAdopter(t *testing.T) {
 // a renewal or the repeated change finds the dead reader.
 func TestAnUpgradeIsGrantedWhenTheBlockingReaderIsKilled(t *testing.T) {
 	for what, looks := range map[string]func(*Store, store.Hold) (bool, error){
-		"by a renewal": func(s *Store, h store.Hold) (bool, error) {
+		"found by a renewal": func(s *Store, h store.Hold) (bool, error) {
 			r := s.Renew(context.Background(), []store.Hold{h})[0]
 			return r.Weight == store.Full && r.UpgradeToken > h.Token, r.Err
 		},
-		"by the change repeated": func(s *Store, h store.Hold) (bool, error) {
+		"found by the repeated change": func(s *Store, h store.Hold) (bool, error) {
 			a, err := s.Change(context.Background(), h, 1, store.Full)
 			return a.Granted && a.UpgradeToken > h.Token, err
 		},
@@ -92,10 +92,10 @@ func TestAnUpgradeIsGrantedWhenTheBlockingReaderIsKilled(t *testing.T) {
 			}
 			h := store.Hold{Name: "name", ID: c.ID, Token: a.Token, TTL: c.TTL}
 			if a, err := s.Change(t.Context(), h, 1, store.Full); err != nil || a.Granted {
-				t.Fatalf("beside a living reader: %+v, %v", a, err)
+				t.Fatalf("while the reader lives: got %+v, %v, want refused", a, err)
 			}
 			if is, err := looks(s, h); err != nil || is {
-				t.Fatalf("beside a living reader: %v, %v", is, err)
+				t.Fatalf("while the reader lives: got %v, %v, want no upgrade", is, err)
 			}
 			reader.kill()
 			ctx, stop := context.WithTimeout(t.Context(), patience)

@@ -10,27 +10,26 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The parts of a store's directory.
+// The subdirectories of a store's directory.
 const (
-	namesDir = "n" // a state file a name
+	namesDir = "n" // one state file per name
 	procsDir = "p" // the FIFOs of the processes
 )
 
-// newPrefix begins temporary names. What is left of a maker that died is removed
-// by a clean-up.
+// newPrefix begins temporary names. If the creator dies, a clean-up removes its file.
 const newPrefix = ".new-"
 
-// prepare makes the directory if it is missing and checks that it is one that
-// locks may be kept in. shared says that it is a group's.
+// prepare creates the directory if it is missing, and checks that locks can be kept in
+// it. shared reports whether a group shares the directory.
 func (s *Store) prepare() (shared bool, err error) {
 	if err := checkParents(s.dir); err != nil {
 		return false, err
 	}
 	if s.shared { //mutant:file-shared-dir-removed
-		if _, err := os.Lstat(s.dir); errors.Is(err, fs.ErrNotExist) { // a private directory would be of no use to the others
+		if _, err := os.Lstat(s.dir); errors.Is(err, fs.ErrNotExist) { // the others could not use a private one
 			return false, fmt.Errorf("%w: the directory %s, which a group shared, was removed: create it again, with that group and mode 2770", store.ErrUnavailable, s.dir)
 		}
-	} else if err := os.MkdirAll(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // it exists, or did just now: checkDir decides
+	} else if err := os.MkdirAll(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // if it exists, checkDir decides
 		return false, s.badDir(err)
 	}
 	if shared, err = checkDir(s.dir, false); err != nil {
@@ -56,10 +55,9 @@ func (s *Store) prepare() (shared bool, err error) {
 	return shared, nil
 }
 
-// inDir calls f, and repeats it as long as the directory, or a part of it, is
-// removed while f needs it.
+// inDir calls f, and repeats it while f fails because the directory or a part of it was removed.
 func (s *Store) inDir(f func() error) error {
-	const often = 100 // so many removals are no accident
+	const often = 100 // so many removals are not accidental
 	err := f()
 	for n := 0; n < often && errors.Is(err, fs.ErrNotExist); n++ { //mutant:file-dir-made-again
 		if _, err = s.prepare(); err == nil {
@@ -77,9 +75,9 @@ func (s *Store) badDir(err error) error {
 	return fmt.Errorf("%w: the directory %s cannot be used to keep locks: %w: name another one, or create it yourself", kind, s.dir, err)
 }
 
-// checkFS refuses a file system that hosts may share: flock may reach over it
-// or not, but FIFOs and the boot clock do not, so a holder on another host
-// would look dead.
+// checkFS refuses a file system that several hosts may share. flock may or may not work
+// across hosts, but FIFOs and the boot clock do not: a holder on another host would look
+// dead.
 func checkFS(dir string) error {
 	kind, local, err := statfs(dir)
 	if err != nil {
@@ -93,7 +91,6 @@ func checkFS(dir string) error {
 		store.ErrUnsupported, dir, kind, dir)
 }
 
-// statfs names the kind of file system that dir is on, and says whether it is
-// known to belong to this host alone. It is a variable so that tests can have
-// others.
+// statfs returns the kind of the file system of dir, and whether it is known to belong
+// to this host alone. Tests replace it.
 var statfs = kindOfFS

@@ -30,7 +30,7 @@ func TestTheDirectoryIsMadeForItsOwnerAlone(t *testing.T) {
 		}
 		info, err := d.Info()
 		if err == nil && info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s has mode %v", path, info.Mode())
+			t.Errorf("%s has mode %v, want access for the owner alone", path, info.Mode())
 		}
 		return err
 	})
@@ -55,7 +55,7 @@ func finding(t *testing.T, s *Store, about string) store.Finding {
 			return f
 		}
 	}
-	t.Fatalf("nothing about the %s in %+v", about, all)
+	t.Fatalf("no finding about the %s in %+v", about, all)
 	return store.Finding{}
 }
 
@@ -80,15 +80,15 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 			s.Close()
 		}
 		if !errors.Is(err, want) {
-			t.Fatalf("%v, want %v", err, want)
+			t.Fatalf("got %v, want %v", err, want)
 		}
 		for _, w := range append(words, dir) {
 			if !strings.Contains(err.Error(), w) {
-				t.Errorf("%q does not have %q", err, w)
+				t.Errorf("%q does not say %q", err, w)
 			}
 		}
 		if _, err := os.Lstat(filepath.Join(dir, namesDir)); err == nil {
-			t.Error("something was written")
+			t.Error("Open created something in a directory that it refused")
 		}
 	}
 	for _, mode := range []fs.FileMode{0o770, 0o707, 0o777, 0o777 | fs.ModeSticky, 0o777 | fs.ModeSetgid, 0o775 | fs.ModeSetgid, 0o770 | fs.ModeSticky} {
@@ -107,7 +107,7 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Open(file, trusting); err == nil || !strings.Contains(err.Error(), file) {
-			t.Fatalf("%v, want an error that names the file", err)
+			t.Fatalf("got %v, want an error that names the file", err)
 		}
 	})
 	t.Run("no name", func(t *testing.T) { refused(t, "", store.ErrInvalid, "directory") })
@@ -122,7 +122,7 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 		refused(t, dir, store.ErrDenied, "belongs to user")
 	})
 	if os.Geteuid() == 0 {
-		t.Run("another's, for a group", func(t *testing.T) {
+		t.Run("of another user, shared with a group", func(t *testing.T) {
 			dir := mkdir(t, 0o770)
 			if err := errors.Join(os.Chown(dir, 65534, -1), os.Chmod(dir, 0o770|fs.ModeSetgid)); err != nil {
 				t.Fatal(err)
@@ -130,24 +130,24 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 			refused(t, dir, store.ErrDenied, "belongs to user")
 		})
 	}
-	t.Run("a part", func(t *testing.T) {
+	t.Run("a subdirectory that others can write to", func(t *testing.T) {
 		dir := mkdir(t, 0o700)
 		open(t, dir).Close()
 		if err := os.Chmod(filepath.Join(dir, namesDir), 0o777); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Open(dir, trusting); !errors.Is(err, store.ErrDenied) {
-			t.Fatalf("%v, want ErrDenied", err)
+			t.Fatalf("got %v, want ErrDenied", err)
 		}
 	})
-	t.Run("a position that cannot be written to", func(t *testing.T) {
+	t.Run("a directory that cannot be created", func(t *testing.T) {
 		parent := mkdir(t, 0o500)
 		if os.Geteuid() == 0 {
 			parent = "/proc" // root can write to all other directories
 		}
 		_, err := Open(filepath.Join(parent, "locks"), trusting)
 		if err == nil || !strings.Contains(err.Error(), parent) || os.Geteuid() != 0 && !errors.Is(err, store.ErrDenied) {
-			t.Fatalf("%v, want an error that names the directory", err)
+			t.Fatalf("got %v, want an error that names the directory", err)
 		}
 	})
 }
@@ -168,10 +168,10 @@ func TestASymlinkAtAStateFilesPathIsNotFollowed(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	if a, err := s.Ask(ctx, lockOf(s.anyProcess(), "name")); err == nil || ctx.Err() != nil {
-		t.Errorf("%+v, %v, want that it is refused at once", a, err)
+		t.Errorf("got %+v, %v, want an error at once", a, err)
 	}
 	if after, err := os.ReadFile(other.path("name")); err != nil || !bytes.Equal(after, before) {
-		t.Errorf("the file behind the link was written (%v)", err)
+		t.Errorf("the file behind the link was changed (%v)", err)
 	}
 }
 
@@ -199,10 +199,10 @@ func TestADirectoryOfMode2770IsSharedByItsGroup(t *testing.T) {
 		return err
 	})
 	if err != nil || found < 5 {
-		t.Fatalf("%d files, %v", found, err)
+		t.Fatalf("found %d files, want at least 5; error %v", found, err)
 	}
 	if f := finding(t, s, "directory"); f.Level() != store.LevelWarning || !strings.Contains(f.Text(), "group") {
-		t.Errorf("%s: %q, want a warning that a group shares it", f.Level(), f.Text())
+		t.Errorf("%s: got %q, want a warning that a group shares it", f.Level(), f.Text())
 	}
 }
 
@@ -224,10 +224,10 @@ func TestAFileSystemThatHostsShareIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, nil)
 	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "NFS") || !strings.Contains(err.Error(), "trust-fs=1") || !strings.Contains(err.Error(), dir) {
-		t.Fatalf("%v, %v, want ErrUnsupported with the kind, the directory and what to do", s, err)
+		t.Fatalf("got %v, %v, want ErrUnsupported with the kind, the directory and what to do", s, err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("written: %v, %v", left, err)
+		t.Errorf("files left: %v, %v", left, err)
 	}
 	s, err = Open(dir, &Options{TrustFS: true})
 	if err != nil {
@@ -235,14 +235,14 @@ func TestAFileSystemThatHostsShareIsRefused(t *testing.T) {
 	}
 	defer s.Close()
 	if f := finding(t, s, "file system"); f.Level() != store.LevelWarning || !strings.Contains(f.Text(), "NFS") {
-		t.Errorf("%s: %q, want a warning with the kind", f.Level(), f.Text())
+		t.Errorf("%s: got %q, want a warning with the kind", f.Level(), f.Text())
 	}
 	statfs = func(string) (string, bool, error) { return "", false, errors.New("no answer") }
 	if f := finding(t, s, "file system"); !errors.Is(f.Err, store.ErrUnavailable) {
-		t.Errorf("%s: %q, want a failure", f.Level(), f.Text())
+		t.Errorf("%s: got %q, want a failure", f.Level(), f.Text())
 	}
 	if _, err := Open(dir, nil); !errors.Is(err, store.ErrUnavailable) {
-		t.Fatalf("%v, want ErrUnavailable", err)
+		t.Fatalf("got %v, want ErrUnavailable", err)
 	}
 }
 
@@ -263,7 +263,7 @@ func TestDefaultDir(t *testing.T) {
 			}
 		case want == "":
 			if !errors.Is(err, store.ErrInvalid) {
-				t.Errorf("HOME=%q: %q, %v, want ErrInvalid", home, got, err)
+				t.Errorf("HOME=%q: got %q, %v, want ErrInvalid", home, got, err)
 			}
 		case err != nil || got != filepath.Join(want, ".local/state/holdfast"):
 			t.Errorf("HOME=%q: %q, %v", home, got, err)

@@ -17,12 +17,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// DefaultDir is the directory that holdfast uses unless another is named:
-// /run/holdfast for root (on macOS /var/run/holdfast), for others
-// .local/state/holdfast in the home directory, which is $HOME or, where that is
-// unset, what the user database says. No variable of the session counts: a cron
-// job and a login shell of one user must meet. The error matches
-// store.ErrInvalid where there is no home.
+// DefaultDir returns the directory that holdfast uses unless you name another: for
+// root /run/holdfast (on macOS /var/run/holdfast), for other users
+// .local/state/holdfast in the home directory. The home directory is $HOME or, if that
+// is unset, the one in the user database. No session variable counts, because a cron
+// job and a login shell of one user must find the same locks. The error matches
+// store.ErrInvalid if there is no home directory.
 func DefaultDir() (string, error) {
 	if os.Geteuid() == 0 {
 		if runtime.GOOS == "darwin" {
@@ -47,11 +47,11 @@ func DefaultDir() (string, error) {
 // whoWrites says who can write to a directory that is not shared.
 const whoWrites = "this user's own, and no other can write to it"
 
-// checkDir reports whether dir is shared by a group, or refuses it. A user that can open a
-// state file for reading can lock it forever, and one that can write in the directory can
-// replace a file. So this user must own it and no other may write to it; or it is shared,
-// with mode 2770, owned by root or this user, for a group of this user. (The parts of such
-// a directory belong to the user that made them.)
+// checkDir reports whether a group shares dir, or refuses dir. A user that can open a state
+// file for reading can lock it forever, and one that can write to the directory can replace
+// a file. So this user must own dir and no other user may write to it; or dir is shared: mode
+// 2770, owned by root or this user, with a group that this user is in. (A part of a shared
+// directory belongs to the user that created it.)
 func checkDir(dir string, part bool) (shared bool, err error) {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -66,7 +66,7 @@ func checkDir(dir string, part bool) (shared bool, err error) {
 	st := info.Sys().(*syscall.Stat_t)
 	uid := os.Geteuid()
 	if isShared(info) {
-		groups, _ := os.Getgroups() // on an error: the effective one alone
+		groups, _ := os.Getgroups() // on an error use only the effective group
 		if !slices.Contains(append(groups, os.Getegid()), int(st.Gid)) && uid != 0 {
 			return false, fmt.Errorf("%w: the directory %s is shared by the group %d, which user %d is not in", store.ErrDenied, dir, st.Gid, uid)
 		}
@@ -84,7 +84,7 @@ func checkDir(dir string, part bool) (shared bool, err error) {
 	return false, nil
 }
 
-// isShared reports whether the directory has the mode of one that a group shares.
+// isShared reports whether a directory has the mode of a shared one, 2770.
 func isShared(info fs.FileInfo) bool {
 	return info.Mode()&(fs.ModeDir|fs.ModePerm|fs.ModeSetgid|fs.ModeSticky) == fs.ModeDir|0o770|fs.ModeSetgid
 }

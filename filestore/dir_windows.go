@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// DefaultDir is the directory that holdfast uses by default: holdfast in the
-// user's local application data. The error matches store.ErrInvalid if the
-// user has no such directory.
+// DefaultDir returns the directory that holdfast uses by default: holdfast in the
+// user's local application data. The error matches store.ErrInvalid if the user has
+// no such directory.
 func DefaultDir() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -25,8 +25,8 @@ func DefaultDir() (string, error) {
 // whoWrites says who can write to a directory that is not shared.
 const whoWrites = "who can write to it is for its access list to say"
 
-// checkDir refuses what is not a directory. The access list, which a new
-// directory inherits from its parent, decides who may write there.
+// checkDir refuses anything but a directory. The access list, which a new directory
+// inherits from its parent, decides who may write there.
 func checkDir(dir string, _ bool) (shared bool, err error) {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -38,10 +38,10 @@ func checkDir(dir string, _ bool) (shared bool, err error) {
 	return false, nil
 }
 
-// checkParents leaves that to the access lists, too.
+// checkParents checks nothing: access lists decide here, too.
 func checkParents(string) error { return nil }
 
-// makeDir makes a part of the directory if it is missing.
+// makeDir creates a part of the directory if it is missing.
 func makeDir(path string, _ bool) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -51,7 +51,7 @@ func makeDir(path string, _ bool) error {
 
 func denied(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
-// kindOfFS takes a local fixed or removable drive of NTFS or ReFS.
+// kindOfFS accepts NTFS and ReFS on local fixed, removable and RAM drives.
 func kindOfFS(dir string) (kind string, local bool, err error) {
 	root := filepath.VolumeName(dir) + `\`
 	p, err := windows.UTF16PtrFromString(root)
@@ -71,5 +71,5 @@ func kindOfFS(dir string) (kind string, local bool, err error) {
 	return kind, kind == "NTFS" || kind == "ReFS", nil
 }
 
-// roomOnFS is not known here.
+// roomOnFS does not know the free space on Windows.
 var roomOnFS = func(string) (bytes, files uint64, err error) { return enoughBytes, enoughFiles, nil }

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ends waits for the death of the watched process and reports it; false if the
-// store was closed or the watch is no longer needed. kqueue does not report when
-// the last writer of a FIFO has gone, so this polls.
+// ends waits for the watched process to die and reports whether it did: false if the
+// store was closed or the watch is no longer needed. kqueue does not report that the
+// last writer of a FIFO has closed it, so ends polls.
 func (s *Store) ends(p store.Process, w *watch) bool {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()

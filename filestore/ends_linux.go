@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ends waits for the death of the watched process and reports it; false if the
-// watch was closed or is no longer needed. The runtime's poller reports the end of
-// the FIFO, so no thread is blocked.
+// ends waits for the watched process to die and reports whether it did: false if the
+// watch was closed or is no longer needed. The runtime's poller reports the end of the
+// FIFO, so no thread is blocked.
 func (s *Store) ends(p store.Process, w *watch) bool {
 	var b [1]byte
 	for {

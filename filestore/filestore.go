@@ -1,60 +1,59 @@
-// Package filestore keeps locks in a directory of this host: for the processes
-// of one machine, with nothing to install and no server.
+// Package filestore keeps locks in a directory of one host, for the processes of that
+// host. It needs no server and no installation.
 //
 // # Stored form
 //
 // The directory n has one state file for each name. Its file name is the name in base32 (long names are cut and
-// hashed). The file has two slots; a record is written over the older one under flock(2), so that a process
-// killed at any instant leaves the old state or the new one. An idle name takes one page, 4 KiB; the records of
-// long queues continue behind it. A record has a magic, a version, a CRC-32C, a sequence number, the name, the
-// id of the boot, and the queue. A file unused for a day is removed by the next process that finds it.
+// hashed). The file has two slots. A record is written over the older one under flock(2), so a process killed at
+// any instant leaves either the old state or the new one. An idle name takes one page, 4 KiB; the records of long
+// queues continue behind that page. A record has a magic, a version, a CRC-32C, a sequence number, the name, the
+// boot id, and the queue. A file unused for a day is removed by the next clean-up that finds it.
 //
-// In the directory p each process has two FIFOs: P.live, which it has open as long as it lives and which is
-// never written, and P.wake, for notifications. P.live of a dead process proves its death: it is removed when it
-// is a day old and the process has no entry left. Do not delete these files yourself. A state file may be
-// deleted at any time: its holder then loses the lock, with its next renewal.
+// The directory p has two FIFOs for each process. The process has P.live open as long as it lives, and never
+// writes to it. P.wake carries notifications. P.live of a dead process proves its death; it is removed when it is
+// a day old and the process has no entry left. Do not delete these files yourself. You may delete a state file at
+// any time: its holder then loses the lock and learns of it with its next renewal.
 //
 // # Guarantees
 //
-// The whole rule of package [github.com/holdfast-go/holdfast/store]: order, minimum hold, lock delay, slots,
-// upgrades, strictly increasing tokens, in blocks too. A TTL is from 100 ms to 365 days. Expiries are by the
-// host's clock since boot, which cannot be set. The hold of a killed process is freed at once, as is a killed
-// waiter's position; the hold of a stopped process lasts until its TTL, and so does a detached hold.
+// All of package [github.com/holdfast-go/holdfast/store]: order, minimum hold, lock delay, slots, upgrades,
+// strictly increasing tokens, also in blocks. TTLs are from 100 ms to 365 days. Expiry uses the host's clock since
+// boot, which cannot be set. When a process is killed, its holds and queue positions are freed at once. The hold
+// of a stopped process lasts until its TTL ends, as does a detached hold.
 //
-// A reboot drops all holds and positions. Containers of one host may have boot ids of their own: that alone
-// drops nothing, and an owner that is seen alive keeps its entries in any case. Tokens are never smaller than
-// the wall clock, so they go on growing even if the files are lost, unless the clock was set back in the same
-// accident.
+// A reboot drops all holds and queue positions. Containers of one host may have their own boot ids: that alone
+// drops nothing, and an owner that is seen alive always keeps its entries. Tokens are never smaller than the wall
+// clock, so they keep increasing even if the files are lost, unless the wall clock was set back as well.
 //
-// A full disk refuses new claims and ends no hold: the space for all later states of an entry is reserved before
-// it is added. Copy-on-write file systems (btrfs, ZFS, bcachefs, APFS) cannot promise that; [Store.Check] warns
-// of the first three. A name can have some 1,400 holders and waiters.
+// A full disk makes new claims fail but ends no hold: the space for all later states of an entry is reserved
+// before the entry is added. Copy-on-write file systems (btrfs, ZFS, bcachefs, APFS) cannot promise that;
+// [Store.Check] warns of the first three. A name can have about 1,400 holders and waiters.
 //
-// One thing outlives a TTL: a process stopped (SIGSTOP, a debugger, a frozen container) within the few
-// microseconds in which it has a state file locked. Then every operation on that name is indeterminate, and its
-// error names the process, until that goes on or ends. Other names are not affected.
+// One thing outlives a TTL: a process that is stopped (SIGSTOP, a debugger, a frozen container) within the few
+// microseconds in which it has a state file locked. Until the process continues or ends, every operation on that
+// name is indeterminate, and its error names the process. Other names are not affected.
 //
 // # Requirements
 //
-// Linux, macOS, or Windows 10 or Windows Server 2016 and later (it is tested on Linux, and for Windows under
-// Wine; for macOS it builds and has not been run), and a local file system: one that hosts may share (NFS, SMB,
-// FUSE, 9p and the like) or an unknown one is refused, unless Options.TrustFS is set. Containers share locks
-// through a volume or bind mount of one directory of the host, never through their own root file systems, of
-// which each is private. Linux needs /proc.
+// Linux, macOS, or Windows 10 or Windows Server 2016 and later (tested on Linux, and for Windows under Wine; the
+// macOS version builds but has not been run), and a local file system. A file system that hosts may share (NFS,
+// SMB, FUSE, 9p and the like) or an unknown one is refused unless Options.TrustFS is set. Containers share locks
+// through a volume or a bind mount of one directory of the host, never through their own root file systems, which
+// are private. Linux needs /proc.
 //
-// On macOS the death of a holder is noticed within a quarter of a second. On Windows there are no FIFOs: there
-// waiters poll, the hold of a killed process is freed after its TTL, and state files are never removed.
+// On macOS the death of a holder is noticed within 250 ms. Windows has no FIFOs: waiters poll, the hold of a
+// killed process is freed when its TTL ends, and state files are never removed.
 //
 // # Rights
 //
 // The directory is created with mode 0700 if it is missing. Otherwise it must be a directory, not a link, that
-// this user owns and no other can write to. Nor may other users be able to replace it: each directory on the way
-// to it, through links too, must belong to root or this user, and be sticky if others can write to it by its
-// mode or, on Linux, its ACL, as /tmp is (root's group, the group that shares the directory and this user's own
-// group, of the same name and number, do not count as others). To share it between users, create it yourself
-// with mode 2770 and the users' group, owned by root (or by the only user): every member can then take, block
-// and break every lock in it. On Windows the directory's access list decides who may use it, and none of this is
-// checked.
+// this user owns and no other user can write to. Nor may other users be able to replace it. So each directory on
+// the path to it, through links too, must belong to root or this user; and if others can write to one by its mode
+// or, on Linux, its ACL, it must be sticky, as /tmp is. Members of these groups do not count as others: root's
+// group, the group that shares the directory, and this user's own group, of the same name and number. To share
+// the directory between users, create it yourself with mode 2770 and the users' group, owned by root (or by the
+// only user). Every member can then take, block and break every lock in it. On Windows the directory's access list
+// decides who may use it, and none of this is checked.
 package filestore
 
 import (
@@ -74,8 +73,8 @@ import (
 
 // Options of Open. Nil is the same as the zero Options.
 type Options struct {
-	// TrustFS takes a directory on a file system that hosts may share, or that
-	// is not known. Set it only where no other host uses the directory.
+	// TrustFS accepts a directory on a file system that is unknown or that hosts may
+	// share. Set it only if no other host uses the directory.
 	TrustFS bool
 }
 
@@ -84,10 +83,10 @@ type Options struct {
 type Store struct {
 	dir      string
 	trustFS  bool
-	shared   bool              // by the members of a group
+	shared   bool              // a group shares the directory
 	fileMode fs.FileMode       // of state files and FIFOs
 	boot     string            // the id of this boot
-	now      func() queue.Time // a field so that tests can pass time
+	now      func() queue.Time // tests replace it
 
 	mu       sync.Mutex
 	files    map[string]*file
@@ -106,13 +105,12 @@ var _ interface {
 	store.Checker
 } = (*Store)(nil)
 
-// Open returns the Store of a directory, which it makes if it is missing. The
-// directory and its file system are checked as the package's documentation
-// says: errors match store.ErrInvalid (not a directory, or a link),
-// store.ErrDenied (of another owner, or open to others, or one on the way to it
-// is), store.ErrUnsupported
-// (a file system that hosts may share, or a system without a clock and an id of
-// its boot) or store.ErrUnavailable, and say what to do.
+// Open returns the Store of a directory, and creates the directory if it is missing.
+// It checks the directory and its file system as the package comment says. Errors match
+// store.ErrInvalid (not a directory, or a link), store.ErrDenied (the directory has
+// another owner or is open to others, or one on the path to it is),
+// store.ErrUnsupported (a file system that hosts may share, or a system without a
+// clock and an id of its boot) or store.ErrUnavailable, and say what to do.
 func Open(dir string, o *Options) (*Store, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("%w: no directory to keep locks in: name one", store.ErrInvalid)
@@ -150,7 +148,7 @@ func Open(dir string, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// String is the store as errors name it.
+// String returns the store as errors name it.
 func (s *Store) String() string { return "file:" + s.dir }
 
 // Describe implements [store.Store].
@@ -165,12 +163,12 @@ func (s *Store) Describe() store.Description {
 	}
 }
 
-// writesElsewhere are the copy-on-write file systems: an overwrite goes to a new
-// place, so a reservation does not help there.
+// writesElsewhere are the copy-on-write file systems. An overwrite there needs new
+// blocks, so reserved space does not help.
 var writesElsewhere = []string{"btrfs", "zfs", "bcachefs"}
 
-// Check implements [store.Checker]. That the directory will do was found out by
-// Open.
+// Check implements [store.Checker]. Open has already checked that the directory is
+// suitable.
 func (s *Store) Check(context.Context) []store.Finding {
 	dir := store.Finding{About: "directory", Found: s.dir + ": " + whoWrites}
 	if s.shared {
@@ -194,7 +192,7 @@ func (s *Store) Check(context.Context) []store.Finding {
 	return []store.Finding{dir, fs, s.checkRoom()}
 }
 
-// A name takes a block and a file, a process a few.
+// The least free space without a warning. A name takes a block and a file, a process a few.
 const (
 	enoughBytes = 16 << 20
 	enoughFiles = 1000
@@ -218,8 +216,8 @@ func (s *Store) checkRoom() store.Finding {
 	return f
 }
 
-// Close implements [store.Store]. The remaining holds of this process are
-// freed, as after its death.
+// Close implements [store.Store]. It frees the remaining holds of this process, as its
+// death would.
 func (s *Store) Close() error {
 	close(s.ended)
 	s.mu.Lock()
@@ -240,5 +238,5 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// bounds are the limits of the stored form.
+// bounds are the limits of the stored format.
 var bounds = store.Bounds{Max: math.MaxInt64, On: "files"}

@@ -67,7 +67,7 @@ func onFullDisk(s *Store, holders int64, fill func() error) error {
 	}
 	noRoom := func(what string, c store.Claim) error {
 		if a, err := s.Ask(ctx, c); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
-			return fmt.Errorf("%s: %+v, %w, want it unavailable for want of room", what, a, err)
+			return fmt.Errorf("%s: got %+v, %w, want ErrUnavailable because the disk is full", what, a, err)
 		}
 		return nil
 	}
@@ -106,7 +106,7 @@ func onFullDisk(s *Store, holders int64, fill func() error) error {
 	}
 	for st, err := range s.List(ctx, "job") {
 		if err != nil || len(st.Entries) != waiting {
-			return fmt.Errorf("after the releases: %+v, %w, want the %d waiters", st.Entries, err, waiting)
+			return fmt.Errorf("after the releases: got %+v, %w, want the %d waiters", st.Entries, err, waiting)
 		}
 	}
 	return nil
@@ -170,7 +170,7 @@ func TestANameAtRestTakesOnePage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := info.Sys().(*syscall.Stat_t).Blocks * 512; info.Size() > page || took > page {
-			t.Fatalf("%s after %s: %d bytes long, and takes %d", name, after, info.Size(), took)
+			t.Fatalf("%s after %s: %d bytes long, and takes %d bytes on disk; want at most a page", name, after, info.Size(), took)
 		}
 	}
 	h := lockSoon(t, s, "one")
@@ -211,7 +211,7 @@ func TestANameAtRestTakesOnePage(t *testing.T) {
 			}
 		}
 		*full = false
-		atRest("many", "a crowd")
+		atRest("many", "many waiters")
 	}
 }
 
@@ -253,12 +253,12 @@ func TestAReleaseThatIsNotWrittenLeavesAnEntryWithAnOwner(t *testing.T) {
 	write := writeSlot
 	set(t, &writeSlot, func(*os.File, []byte, int64) error { return syscall.ENOSPC })
 	if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrUnavailable) {
-		t.Fatalf("%v, want ErrUnavailable", err)
+		t.Fatalf("got %v, want ErrUnavailable", err)
 	}
 	writeSlot = write
 	s.Close()
 	if !free(t, other, "name") {
-		t.Fatal("the entry blocks, although its owner has gone")
+		t.Fatal("the entry blocks the name, although its process has ended")
 	}
 }
 
@@ -280,20 +280,20 @@ func TestAnEntryOfALongQueueCanBeRenewedAndBroken(t *testing.T) {
 		var a store.Answer
 		if a, err = later.Ask(t.Context(), c); err == nil {
 			if !a.Granted {
-				t.Fatalf("%+v, want granted", a)
+				t.Fatalf("got %+v, want granted", a)
 			}
 			holds = append(holds, store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL, Owner: owner})
 		}
 	}
 	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "full") || len(holds) == 0 {
-		t.Fatalf("after %d more: %v, want the queue full", len(holds), err)
+		t.Fatalf("after %d more: got %v, want an error that the queue is full", len(holds), err)
 	}
 	for i, h := range holds {
 		if err := later.Renew(t.Context(), holds[i:i+1])[0].Err; err != nil {
-			t.Fatalf("the renewal of %d of %d with a longer owner: %v", i, len(holds), err)
+			t.Fatalf("renewal %d of %d with a longer owner: %v", i, len(holds), err)
 		}
 		if err := later.BreakHold(t.Context(), store.Break{Name: "name", ID: h.ID, Token: h.Token, Reason: reason}); err != nil {
-			t.Fatalf("the break of %d of %d: %v", i, len(holds), err)
+			t.Fatalf("break %d of %d: %v", i, len(holds), err)
 		}
 	}
 }

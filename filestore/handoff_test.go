@@ -21,7 +21,7 @@ func TestTwoProcessesHandANameOverByNotificationsAlone(t *testing.T) {
 	last := int64(0)
 	for range 200 {
 		if d.hold.Token <= last {
-			t.Fatalf("token %d after %d", d.hold.Token, last)
+			t.Fatalf("got token %d after %d, want a larger one", d.hold.Token, last)
 		}
 		last = d.hold.Token
 		d.turn()

@@ -122,7 +122,7 @@ func (h *helper) says(want string) (rest string) {
 	line, err := h.out.ReadString('\n')
 	rest, ok := strings.CutPrefix(strings.TrimSpace(line), want)
 	if !ok {
-		h.t.Fatalf("the helper says %q, %v; want %q", line, err, want)
+		h.t.Fatalf("the helper printed %q, %v, want %q", line, err, want)
 	}
 	return strings.TrimSpace(rest)
 }

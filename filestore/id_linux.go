@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// idOf identifies the file at the path. It asks for nothing else: after a look
-// at its times, the next write to the file would have to give it finer ones,
-// and costs half as much again.
+// idOf identifies the file at path. It requests no other attribute: once the times of a
+// file have been read, the next write has to give it finer timestamps and costs half as
+// much again.
 func idOf(path string) (fileID, error) {
 	var stx unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO, &stx)
-	if err == unix.ENOSYS || err == unix.EPERM { // an old kernel, or a container that does not know it
+	if err == unix.ENOSYS || err == unix.EPERM { // an old kernel, or a container that does not allow statx
 		var st unix.Stat_t
 		err = unix.Lstat(path, &st)
 		return fileID{st.Dev, st.Ino}, err
@@ -24,8 +24,8 @@ func idOf(path string) (fileID, error) {
 	return fileID{unix.Mkdev(stx.Dev_major, stx.Dev_minor), stx.Ino}, err
 }
 
-// linkTo gives the open file, which has the temporary name, another one. It is
-// identified by its descriptor: another file may have the temporary name by now.
+// linkTo links the open file, which has the temporary name temp, at path. It uses the
+// descriptor, because another file may have the temporary name by now.
 func linkTo(f *os.File, temp, path string) error {
 	err := unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
 	if err != nil {
@@ -34,8 +34,8 @@ func linkTo(f *os.File, temp, path string) error {
 	return nil
 }
 
-// unmapped is the owner that files have in a user namespace which does not know
-// their own, -1 where every owner is known. Usually it is root of the host.
+// unmapped returns the owner that a user namespace shows for files whose owner it does
+// not map, usually the host's root; -1 if every owner is mapped.
 var unmapped = sync.OnceValue(func() int {
 	ids, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil || strings.Join(strings.Fields(string(ids)), " ") == "0 0 4294967295" {

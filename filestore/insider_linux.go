@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// insider names the process that has the name's file locked, from /proc/locks:
-// so the lock itself need not record it.
+// insider describes the process that has the file of the name locked. It reads
+// /proc/locks, so processes need not record who they are when they lock.
 func (s *Store) insider(name string) string {
 	var st unix.Stat_t
 	if unix.Lstat(s.path(name), &st) == nil {
-		for range 5 { // a line is missed at times while others lock and unlock
+		for range 5 { // /proc/locks can miss a line while others lock and unlock
 			if pid, ok := lockedBy(st.Ino); ok && pid > 0 {
 				return describe(pid)
 			} else if ok {
@@ -26,9 +26,8 @@ func (s *Store) insider(name string) string {
 	return "another process"
 }
 
-// lockedBy finds the process that has the file with that inode number locked.
-// Devices are not compared: some file systems show a different one there than
-// stat does.
+// lockedBy finds the process that has the file with this inode number locked. It does not
+// compare devices: on some file systems /proc/locks shows another one than stat.
 func lockedBy(ino uint64) (pid int, ok bool) {
 	locks, err := os.ReadFile("/proc/locks")
 	if err != nil {
@@ -46,9 +45,9 @@ func lockedBy(ino uint64) (pid int, ok bool) {
 	return 0, false
 }
 
-// describe is a process for people.
+// describe returns a process in words.
 func describe(pid int) string {
-	// 4711 (program) T …: the program may have brackets in its name.
+	// The format is "4711 (program) T …". The name of the program may contain brackets.
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	open, shut := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
 	if err != nil || open < 0 || shut < open || len(stat) < shut+3 {

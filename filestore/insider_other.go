@@ -2,6 +2,5 @@
 
 package filestore
 
-// insider names the process that has the name's file locked, if the system
-// reports it.
+// insider does not know the process that has the file locked on this system.
 func (s *Store) insider(string) string { return "another process (this system does not tell which)" }

@@ -33,9 +33,9 @@ func TestAProcessKilledAtAnyInstantLeavesTheOldStateOrTheNew(t *testing.T) {
 			t.Fatalf("after %d kills: %v", n+2, err)
 		}
 	}
-	t.Logf("%d kills left %d torn slots and changed the state %d times", kills, b.torn, b.seq)
+	t.Logf("%d kills left %d torn slots; the state changed %d times", kills, b.torn, b.seq)
 	if b.seq < uint64(kills) {
-		t.Errorf("only %d changes under %d kills", b.seq, kills)
+		t.Errorf("got %d changes under %d kills, want at least one a kill", b.seq, kills)
 	}
 }
 
@@ -48,7 +48,7 @@ func TestKillingFindsAWriteThatIsNotSafe(t *testing.T) {
 			return
 		}
 	}
-	t.Error("2000 kills did not show that a file which is truncated and written again loses its state")
+	t.Error("2000 kills did not show that a file loses its state if it is truncated and written again")
 }
 
 // A battered is a name with a holder and a long queue: its record spans pages.
@@ -117,10 +117,10 @@ func (b *battered) check(seen uint64) error {
 		return err
 	}
 	if name != b.name {
-		return errors.New("the file looks as if never used")
+		return errors.New("the file looks unused")
 	}
 	if fl.seq < seen {
-		return fmt.Errorf("record %d is the newest, %d was written", fl.seq, seen)
+		return fmt.Errorf("the newest record is %d, but %d was written", fl.seq, seen)
 	}
 	var left []store.ID
 	for _, e := range fl.q.Entries {
@@ -129,7 +129,7 @@ func (b *battered) check(seen uint64) error {
 		}
 	}
 	if !slices.Equal(left, b.ids) || !fl.q.Entries[0].Granted {
-		return fmt.Errorf("of %d entries %d are left", len(b.ids), len(left))
+		return fmt.Errorf("of %d entries only %d are left", len(b.ids), len(left))
 	}
 	if raw, err := os.ReadFile(f.Name()); err == nil {
 		for i := range slots {
@@ -154,7 +154,7 @@ func (b *battered) check(seen uint64) error {
 		return err
 	}
 	if len(q.Entries) != len(b.ids) {
-		return fmt.Errorf("%d entries, want %d: the dead were not dropped", len(q.Entries), len(b.ids))
+		return fmt.Errorf("got %d entries, want %d: dead entries were not dropped", len(q.Entries), len(b.ids))
 	}
 	return nil
 }

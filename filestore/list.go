@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// List implements [store.Inspector]. The entries of dead processes are shown
-// as expired, even if they have not been dropped yet.
+// List implements [store.Inspector]. It shows entries of dead processes as expired, even
+// if they have not been dropped yet.
 func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
 	return func(yield func(store.State, error) bool) {
 		tested := map[store.Process]bool{}
@@ -43,7 +43,7 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 		}
 		dir := filepath.Join(s.dir, namesDir)
 		files, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it was removed with all names
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it was removed with all its files
 			yield(store.State{}, fmt.Errorf("%w: list the names in %s: %w", store.ErrUnavailable, s, err))
 			return
 		}
@@ -68,7 +68,7 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 	}
 }
 
-// nameOf reads whose the state file is.
+// nameOf reads the name that a state file belongs to.
 func (s *Store) nameOf(path string) (string, error) {
 	name, _, err := s.glanceAt(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,15 +83,15 @@ func (s *Store) nameOf(path string) (string, error) {
 	return name, nil
 }
 
-// peek reads the queue of a name without locking it. A name never used has an
-// empty queue.
+// peek reads the queue of a name without locking the file. The queue of an unused name
+// is empty.
 func (s *Store) peek(ctx context.Context, op, name string) (*queue.Queue, error) {
 	path := s.path(name)
 	found, q, err := s.glanceAt(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &queue.Queue{}, nil
 	}
-	if err == errBadRecord { // it changes too fast, or is corrupt: a read under the lock decides
+	if err == errBadRecord { // it changes too fast or is corrupt: a read under the lock decides
 		q = new(queue.Queue)
 		return q, s.do(ctx, op, name, false, func(_ queue.Time, now *queue.Queue) queue.Change {
 			*q = *now
@@ -108,11 +108,11 @@ func (s *Store) peek(ctx context.Context, op, name string) (*queue.Queue, error)
 	return q, nil
 }
 
-// glances is how often a file is read again without the lock when both slots
-// were caught while they were being written.
+// glances is how often a read without the lock is tried. A read fails if both slots are
+// caught while they are being written.
 const glances = 8
 
-// glanceAt is glance at the file that has this path, with its queue.
+// glanceAt opens the file at path and reads its name and queue without the lock.
 func (s *Store) glanceAt(path string) (name string, q *queue.Queue, err error) {
 	f, id, _, err := openState(path, false, s.fileMode)
 	if err != nil {
@@ -124,8 +124,8 @@ func (s *Store) glanceAt(path string) (name string, q *queue.Queue, err error) {
 	return name, &fl.q, err
 }
 
-// glance reads a file without its lock, and returns the name that it is of; an
-// empty one if it was never used.
+// glance reads a file without the lock. It returns the name of the file, "" if it was
+// never used.
 func (s *Store) glance(fl *file) (name string, err error) {
 	for range glances {
 		if name, err = s.read(fl); err != errBadRecord {
@@ -135,8 +135,8 @@ func (s *Store) glance(fl *file) (name string, err error) {
 	return name, err
 }
 
-// lapse makes the entries of dead processes expired. It grants nothing: a
-// token drawn only for the list would belong to no one.
+// lapse marks the entries of dead processes as expired. It grants nothing: a token drawn
+// only for a list would belong to no claim.
 func lapse(now queue.Time, q *queue.Queue, dead func(store.Process) bool) {
 	for i := range q.Entries {
 		if e := &q.Entries[i]; e.Expires > now.Clock && dead(e.ID.Process()) {

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A fileID distinguishes a file from all others while it is open.
+// A fileID distinguishes an open file from all others.
 type fileID struct{ dev, ino uint64 }
 
-// openState opens a state file for reading and writing, and makes it if create
-// is set. A directory that is sticky or of another owner is no obstacle: O_CREAT is
-// only tried on a name that is not there (see protected_regular in proc(5)).
+// openState opens a state file for reading and writing, and creates it if create is set.
+// It uses O_CREAT only if the name does not exist, so it also works in a directory that is
+// sticky or has another owner (see protected_regular in proc(5)).
 func openState(path string, create bool, mode fs.FileMode) (f *os.File, id fileID, made bool, err error) {
 	const flags = os.O_RDWR | unix.O_NOFOLLOW // O_CLOEXEC is os's own habit //mutant:file-state-behind-a-link
 	for {
@@ -48,8 +48,8 @@ func openState(path string, create bool, mode fs.FileMode) (f *os.File, id fileI
 	return f, fileID{uint64(st.Dev), st.Ino}, made, nil
 }
 
-// tryLock takes the lock of the whole file, flock(2)'s and no other kind: they
-// do not see each other. It never waits.
+// tryLock locks the whole file with flock(2), without waiting. All must use flock: other
+// kinds of locks do not conflict with it.
 func tryLock(fd uintptr) (bool, error) {
 	err := unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB)
 	if err == unix.EWOULDBLOCK {
@@ -60,9 +60,9 @@ func tryLock(fd uintptr) (bool, error) {
 
 func unlock(fd uintptr) { unix.Flock(int(fd), unix.LOCK_UN) }
 
-// inPlace reports whether the open file is the one that a process coming now
-// would open. Comparing is sound because the file is open: its number cannot
-// be used again. It is a variable so that a test can show what comes without.
+// inPlace reports whether the open file is the one that a process opening path now would
+// get. The comparison is safe because the inode number of an open file cannot be reused.
+// A test replaces it to show what goes wrong without it.
 var inPlace = func(path string, id fileID) bool {
 	there, err := idOf(path)
 	return err == nil && there == id

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// A fileID distinguishes a file from all others while it is open.
+// A fileID distinguishes an open file from all others.
 type fileID struct{}
 
-// openState opens a state file for reading and writing, and makes it if create
-// is set. It never says that it made one: a file that is open cannot be
-// removed, and it is open to be locked, so there is no cleaning up.
+// openState opens a state file for reading and writing, and creates it if create is set.
+// It never reports a file as made, so no clean-up starts: an open file cannot be removed
+// on Windows, and a clean-up has to open a file to lock it.
 func openState(path string, create bool, mode fs.FileMode) (f *os.File, id fileID, made bool, err error) {
 	flags := os.O_RDWR
 	if create {
@@ -22,11 +22,11 @@ func openState(path string, create bool, mode fs.FileMode) (f *os.File, id fileI
 	return f, id, false, err
 }
 
-// Locks of Windows bar others from the bytes locked, so these are far behind
-// all that is ever written.
+// lockAt is the offset of the lock. A Windows lock blocks access to the locked bytes, so
+// this is far behind all data.
 const lockAt = 1 << 30
 
-// tryLock takes the lock of the file. It never waits.
+// tryLock locks the file, without waiting.
 func tryLock(fd uintptr) (bool, error) {
 	err := windows.LockFileEx(windows.Handle(fd), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY,
 		0, 1, 0, &windows.Overlapped{OffsetHigh: lockAt})
@@ -40,5 +40,5 @@ func unlock(fd uintptr) {
 	windows.UnlockFileEx(windows.Handle(fd), 0, 1, 0, &windows.Overlapped{OffsetHigh: lockAt})
 }
 
-// inPlace is always so: a file that is open cannot be removed.
+// inPlace is always true: an open file cannot be removed.
 var inPlace = func(string, fileID) bool { return true }

@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In a directory that a group shares, a file that is made does not have its mode
-// at once, for the umask takes from it. The other members must never see it so:
-// they would be refused, and for good if its maker died then. Nor may its mode be
-// set by its path, where a member can put another file meanwhile. So it is made
-// under a temporary name, gets its mode by its descriptor, and then its name.
+// In a directory that a group shares, a new file does not have its mode at once, because
+// the umask removes bits. Other members must never see it in that state: they would be
+// denied access, permanently if its creator died then. Setting the mode by path is not
+// safe either, because a member can replace the file meanwhile. So a file is created under
+// a temporary name, gets its mode by its descriptor, and then its final name.
 
 func temporary(path string) string { return filepath.Join(filepath.Dir(path), newPrefix+rand.Text()) }
 
-// onMade is called with the path of whatever has been made and does not have its
-// mode yet, so that a test can do there what another process could.
+// onMade is called with the path of each file that has been created and does not have its
+// mode yet. Tests set it to act there as another process could.
 var onMade func(path string)
 
 func isMade(path string) {
@@ -32,15 +32,15 @@ func isMade(path string) {
 	}
 }
 
-// makeShared makes a regular file of exactly that mode and opens it for reading
-// and writing. The error matches fs.ErrExist if there is a file.
+// makeShared creates a regular file of exactly that mode and opens it for reading and
+// writing. The error matches fs.ErrExist if the file exists.
 func makeShared(path string, mode fs.FileMode) (*os.File, error) {
 	temp := temporary(path)
 	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, mode)
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(temp)                // whatever is there now
+	defer os.Remove(temp)                // removes whatever has the name now
 	isMade(temp)                         //mutant:file-before-its-mode
 	if err = f.Chmod(mode); err == nil { //mutant:file-mode-by-descriptor
 		err = linkTo(f, temp, path)
@@ -52,8 +52,8 @@ func makeShared(path string, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// makeDir makes a part of the directory if it is missing. One that this user owns gets the
-// mode that it needs in a shared directory.
+// makeDir creates a part of the directory if it is missing. An existing part that this user
+// owns gets the mode that a shared directory needs.
 func makeDir(path string, shared bool) error {
 	if !shared {
 		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -63,7 +63,7 @@ func makeDir(path string, shared bool) error {
 	}
 	if _, err := os.Lstat(path); err == nil {
 		if fits, _ := checkDir(path, true); !fits {
-			chmodDir(path) // an older version left it so; if it is foreign, prepare reports the error
+			chmodDir(path) // an older version created it; if another user owns it, prepare reports the error
 		}
 		return nil
 	}
@@ -76,14 +76,14 @@ func makeDir(path string, shared bool) error {
 	if err := chmodDir(temp); err != nil { //mutant:file-dir-mode-by-descriptor
 		return err
 	}
-	// What is there now is as good; and one that is empty can be replaced.
+	// A directory that exists by now is as good; an empty one is replaced.
 	if err := os.Rename(temp, path); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {
 		return err
 	}
 	return nil
 }
 
-// chmodDir gives a directory of this user the mode of a part of a shared one.
+// chmodDir gives a directory of this user the mode of a shared one.
 func chmodDir(path string) error {
 	fd, err := openNoFollow(path, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -97,9 +97,8 @@ func chmodDir(path string) error {
 	return f.Chmod(0o770 | fs.ModeSetgid)
 }
 
-// makeFIFO makes a FIFO and opens both its ends, so that opening does not wait
-// and this process's reads do not end. It needs no temporary name: no process
-// looks for it before it exists, as its name is not known yet.
+// makeFIFO creates a FIFO and opens both its ends, so that opening does not block and reads
+// do not end. It needs no temporary name: no other process knows the FIFO's name yet.
 func (s *Store) makeFIFO(p store.Process, kind string) (f *os.File, err error) {
 	err = s.inDir(func() error {
 		f, err = s.tryFIFO(s.fifo(p, kind))
@@ -134,8 +133,8 @@ func (s *Store) tryFIFO(path string) (*os.File, error) {
 	return f, nil
 }
 
-// madeByUs refuses, with an error that matches fs.ErrPermission, a file that this
-// process did not just make: a substitute by a member of the group.
+// madeByUs refuses a file that this process did not create, that is, a substitute by a
+// member of the group. The error matches fs.ErrPermission.
 func madeByUs(fd int, kind uint32) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

@@ -32,30 +32,34 @@ var mutants = []mutant.Broken{
 	one("a reboot drops the living", bootTest, "file-reboot-spares-living", mutant.Return("true")),
 	one("another boot id is a reboot", bootTest, "file-other-boot", mutant.Cond("string(found.boot) != s.boot")),
 	one("a reboot drops nothing", bootTest, "file-other-boot", mutant.Cond(`string(found.boot) == "" && s.rebooted(fl)`)),
-	one("only the file's time tells of a reboot", bootTest, "file-rebooted", mutant.Return("s.beforeBoot(fl) || now.Clock < 0")),
-	one("only the clock tells of a reboot", bootTest, "file-rebooted", mutant.Return("slices.ContainsFunc(fl.q.Entries, func(e queue.Entry) bool { return e.Since > now.Clock })")),
+	one("only the file's time shows a reboot", bootTest, "file-rebooted", mutant.Return("s.beforeBoot(fl) || now.Clock < 0")),
+	one("only the clock shows a reboot", bootTest, "file-rebooted", mutant.Return("slices.ContainsFunc(fl.q.Entries, func(e queue.Entry) bool { return e.Since > now.Clock })")),
 
 	// A directory that a group shares.
 	one("a link in place of a state file is followed", "TestASymlinkAtAStateFilesPathIsNotFollowed", "file-state-behind-a-link", mutant.Value("os.O_RDWR")),
 	one("the mode of a FIFO is set by its path", swapTest, "file-fifo-ours", mutant.Stmt("err = os.Chmod(path, s.fileMode)")),
-	one("a FIFO is not looked at", swapTest, "file-fifo-ours", mutant.Stmt("err = unix.Fchmod(fd, uint32(s.fileMode))")),
+	one("a FIFO is not checked", swapTest, "file-fifo-ours", mutant.Stmt("err = unix.Fchmod(fd, uint32(s.fileMode))")),
 	one("the mode of a file is set by its path", swapTest, "file-mode-by-descriptor", mutant.Value("os.Chmod(temp, mode)")),
-	one("the mode of a part is set by its path", swapTest, "file-dir-mode-by-descriptor", mutant.Value("os.Chmod(temp, 0o770|fs.ModeSetgid)")),
+	one("the mode of a subdirectory is set by its path", swapTest, "file-dir-mode-by-descriptor", mutant.Value("os.Chmod(temp, 0o770|fs.ModeSetgid)")),
 	broken("a file has its name before its mode", "TestFilesInASharedDirectoryCanBeUsedByAll",
 		mutant.At("file-before-its-mode", mutant.Delete()),
 		mutant.At("file-mode-by-descriptor", mutant.Stmt("if err = linkTo(f, temp, path); err == nil {\nisMade(temp)\nerr = f.Chmod(mode)\n}"))),
-	one("a part has its name before its mode", "TestFilesInASharedDirectoryCanBeUsedByAll", "file-dir-temporary-name", mutant.Value("path")),
-	one("what was left of a maker stays", "TestACleanUpRemovesNamesUnusedForADayAndNoOthers", "file-temporary-cleaned", mutant.Delete()),
+	one("a subdirectory has its name before its mode", "TestFilesInASharedDirectoryCanBeUsedByAll", "file-dir-temporary-name", mutant.Value("path")),
+	one("a file left by a dead creator stays", "TestACleanUpRemovesNamesUnusedForADayAndNoOthers", "file-temporary-cleaned", mutant.Delete()),
 	one("a proof of death is removed before its use", proofTest, "file-proof-needed", mutant.Cond("WAS && e.Expires < 0")),
-	one("what has expired keeps a proof of death", proofTest, "file-proof-needed", mutant.Cond("e.Expires > 0")),
-	one("a file that cannot be read names nobody", "TestACleanUpKeepsProofsOfDeathIfAFileIsUnreadable", "file-proof-unread", mutant.Cond("WAS && q == nil")),
+	one("an expired entry keeps a proof of death", proofTest, "file-proof-needed", mutant.Cond("e.Expires > 0")),
+	one("an unreadable file names no process", "TestACleanUpKeepsProofsOfDeathIfAFileIsUnreadable", "file-proof-unread", mutant.Cond("WAS && q == nil")),
 	one("a shared directory that was removed is made private", "TestASharedDirectoryThatWasRemovedIsNotMadePrivate", "file-shared-dir-removed", mutant.Cond(`s.shared && s.dir == ""`)),
 	one("a directory that is removed is made once more", "TestADirectoryThatIsRemovedAgainAndAgainIsMade", "file-dir-made-again", mutant.Cond("n < 1 && errors.Is(err, fs.ErrNotExist)")),
 
+	// The section.
+	one("a crowd is an outage", "TestACrowdAtANameIsNoOutage", "file-crowd-is-no-outage", mutant.Cond(`WAS && s.dir == ""`)),
+	one("a stuck process is taken for a crowd", "TestACrowdAtANameIsNoOutage", "file-crowd-is-no-outage", mutant.Cond("try.tries > triesAtOnce+int(before)*0")),
+
 	// The path to the directory.
-	one("nobody looks at the way", parentTest, "file-way-checked", mutant.Cond(`err != nil && dir == ""`)),
+	one("the parents are not checked", parentTest, "file-way-checked", mutant.Cond(`err != nil && dir == ""`)),
 	one("links are not followed", parentTest, "file-way-through-links", mutant.Cond(`WAS && dir == ""`)),
-	one("who may write is not asked", parentTest, "file-way-writable", mutant.Cond("WAS || perm != 0")),
+	one("the writers of a parent are not checked", parentTest, "file-way-writable", mutant.Cond("WAS || perm != 0")),
 	one("a sticky directory is refused", parentTest, "file-way-writable", mutant.Cond("info.Mode()&fs.ModeSymlink != 0 || perm&0o002 == 0 && (perm&0o020 == 0 || trustedGroup(int(st.Gid), sharing))")),
 
 	// Deaths.
@@ -66,26 +70,26 @@ var mutants = []mutant.Broken{
 	one("a name that is locked keeps the others waiting", "TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed", "file-batch-in-order", mutant.Cond("len(locked) == 0")),
 
 	// A full disk.
-	one("a claim is admitted by what it is now", "TestAnEntryOfALongQueueCanBeRenewedAndBroken", "file-queue-full", mutant.Cond("len(fl.buf) > longest")),
-	one("a full disk is as good", "TestAFullDiskIsFound", "file-full-disk", mutant.Cond("bytes == 0 && files == 0 && err != nil")),
-	one("what writes nothing in place is as good", "TestACopyOnWriteFileSystemIsWarnedOf", "file-writes-elsewhere", mutant.Cond("s.shared && !s.shared")),
+	one("a claim is admitted by its present size", "TestAnEntryOfALongQueueCanBeRenewedAndBroken", "file-queue-full", mutant.Cond("len(fl.buf) > longest")),
+	one("a full disk is no finding", "TestAFullDiskIsFound", "file-full-disk", mutant.Cond("bytes == 0 && files == 0 && err != nil")),
+	one("a copy-on-write file system is no finding", "TestACopyOnWriteFileSystemIsWarnedOf", "file-writes-elsewhere", mutant.Cond("s.shared && !s.shared")),
 	one("no room is reserved", fullTest, "file-room-reserved", mutant.Cond("room >= fl.room")),
 	one("a name at rest keeps its room", restTest, "file-page-at-rest", mutant.Cond("WAS && fl.room == 0")),
-	one("room that another cut is taken to be there", restTest, "file-room-cut", mutant.Cond("WAS && room == 0")),
+	one("space that another process cut counts as reserved", restTest, "file-room-cut", mutant.Cond("WAS && room == 0")),
 	one("only the slot that is written has room", fullTest, "file-room-of-slots", mutant.Value("map[int]int{newest: room, fl.next: len(fl.buf)}")),
 	one("only the other slot has room", fullTest, "file-room-of-slots", mutant.Value("map[int]int{newest: fl.size, fl.next: room}")),
 	one("no room for a longer owner", fullTest, "file-room-of-entries", mutant.Return("headSize + 2 + len(name) + 2 + len(boot) + 8 + 4 + entries*entryFixed")),
-	one("who comes is written though no room was reserved", fullTest, "file-room-needed-to-come", mutant.Cond("WAS && fl.room < 0")),
-	one("a renewal fails for want of room for others", "TestARenewalIsWrittenWithoutReservedSpace", "file-room-needed-to-come", mutant.Cond("err != nil && (comes || fl.room >= 0)")),
-	one("an entry is gone before that is written", "TestAReleaseThatIsNotWrittenLeavesAnEntryWithAnOwner", "file-release-written-first", mutant.Swap()),
+	one("a new claim is written although no space was reserved", fullTest, "file-room-needed-to-come", mutant.Cond("WAS && fl.room < 0")),
+	one("a renewal fails because others have no space", "TestARenewalIsWrittenWithoutReservedSpace", "file-room-needed-to-come", mutant.Cond("err != nil && (comes || fl.room >= 0)")),
+	one("an entry is forgotten before its release is written", "TestAReleaseThatIsNotWrittenLeavesAnEntryWithAnOwner", "file-release-written-first", mutant.Swap()),
 }
 
 // Mutants that only a test with two users catches.
 var mutantsForRoot = []mutant.Broken{
-	one("anybody may own what a group shares", "TestADirectoryThatOthersCanWriteToIsRefused", "file-shared-of-anybody", mutant.Cond("WAS && uid < 0")),
-	one("anybody may own the way", parentTest, "file-way-owner", mutant.Cond("owner < 0 && owner != unmapped()")),
+	one("any user may own a shared directory", "TestADirectoryThatOthersCanWriteToIsRefused", "file-shared-of-anybody", mutant.Cond("WAS && uid < 0")),
+	one("any user may own a parent", parentTest, "file-way-owner", mutant.Cond("owner < 0 && owner != unmapped()")),
 	one("any group may write", parentTest, "file-way-own-group", mutant.Return("true")),
-	one("the group that shares it may not write to its parent", "TestTheGroupThatSharesADirectoryMayWriteToItsParent", "file-way-sharing-group", mutant.Cond(`gid == 0 || runtime.GOOS == "darwin" && gid == 1`)),
+	one("the group that shares a directory may not write to its parent", "TestTheGroupThatSharesADirectoryMayWriteToItsParent", "file-way-sharing-group", mutant.Cond(`gid == 0 || runtime.GOOS == "darwin" && gid == 1`)),
 }
 
 // Each of these must be caught by its test.

@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// Lower-case base32 has no two forms of one name, not even on a file system
-// that takes A for a.
+// fileNames is lower-case base32: a name has only one form, even on a file system that
+// does not distinguish case.
 var fileNames = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// The longest file name is 255 bytes nearly everywhere.
+// The limit for a file name is 255 bytes nearly everywhere.
 const (
-	maxEncoded = 200 // a longer one is cut, and distinguished by its hash
+	maxEncoded = 200 // a longer one is cut, and its hash appended
 	keptOfLong = 100
 )
 
-// fileName is the name of the state file of a lock name. No two lock names
-// have the same one, short of a collision of SHA-256, which would be seen: the
-// whole name is in the record.
+// fileName returns the file name of a lock's state file. Two lock names share a file name
+// only if SHA-256 collides, which is noticed: the record has the whole name.
 func fileName(name string) string {
 	enc := fileNames.EncodeToString([]byte(name))
 	if len(enc) <= maxEncoded {
@@ -28,7 +27,7 @@ func fileName(name string) string {
 	return enc[:keptOfLong] + "-" + fileNames.EncodeToString(sum[:])
 }
 
-// isFileName reports whether fileName could have made it.
+// isFileName reports whether s looks like a result of fileName.
 func isFileName(s string) bool {
 	return s != "" && len(s) <= maxEncoded && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567-") == ""
 }

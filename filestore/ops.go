@@ -26,8 +26,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 		had := has(q, c.ID)
 		a, change, err = q.Ask(now, c.Name, &c)
 		for !a.Granted && !errors.Is(err, store.ErrLost) {
-			// Another claim is ahead, or uses another limit: check whether its process is
-			// dead.
+			// Another claim is ahead, or uses another limit: check whether its process is dead.
 			dead := s.deadAhead(now, q, c.ID)
 			more := q.Expire(now, c.Name, func(p store.Process) bool { return slices.Contains(dead, p) })
 			if !more.Wrote {
@@ -107,10 +106,9 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	return out
 }
 
-// batch calls try with the index of each hold, again while that is errBusy, and
-// returns the other errors as those of the operation. A name whose file another
-// has locked keeps no other waiting, and the holds of one name stay in their
-// order.
+// batch calls try with the index of each hold, and repeats it while it returns errBusy.
+// All other errors become errors of the operation. A name whose file is locked by another
+// process delays no other name. Holds of one name stay in order.
 func (s *Store) batch(ctx context.Context, op string, holds []store.Hold, try func(i int) error) []error {
 	out := make([]error, len(holds))
 	todo := make([]int, len(holds))
@@ -125,7 +123,7 @@ func (s *Store) batch(ctx context.Context, op string, holds []store.Hold, try fu
 	}
 	for pause := (backoff{}); ; {
 		busy := todo[:0]
-		var locked map[string]bool // the names of these
+		var locked map[string]bool // the names whose files are locked
 		for _, i := range todo {
 			name, err := holds[i].Name, errBusy
 			if !locked[name] { //mutant:file-batch-in-order
@@ -154,8 +152,8 @@ func (s *Store) batch(ctx context.Context, op string, holds []store.Hold, try fu
 	}
 }
 
-// renew renews one hold. If an upgrade of it is pending, dead readers are removed, and the
-// living ones are watched, so that their deaths are noticed.
+// renew renews one hold. If it has a pending upgrade, the holds of dead readers are removed,
+// and the processes of the others are returned, to be watched.
 func (s *Store) renew(now queue.Time, q *queue.Queue, h *store.Hold) (store.Renewal, []store.Process, queue.Change) {
 	r, change := q.Renew(now, h)
 	id := h.ID
@@ -260,23 +258,23 @@ func join(changes ...queue.Change) (all queue.Change) {
 	return all
 }
 
-// withoutOwn is the changes as one, less the notifications for the caller itself.
+// withoutOwn joins the changes and removes the notifications for the caller itself.
 func withoutOwn(id store.ID, changes ...queue.Change) queue.Change {
 	all := join(changes...)
 	all.Woken = slices.DeleteFunc(all.Woken, func(h store.Notification) bool { return h.ID == id })
 	return all
 }
 
-// maxTests is how many holders' processes one operation tests or watches, so
-// that a crowd of readers does not make each ask slow. Those beyond it are
-// freed by their TTL, or when others before them have left.
+// maxTests is how many holders' processes one operation tests or watches, so that many
+// readers do not make each ask slow. The holds of the others are freed by their TTL, or
+// when holders before them have left.
 const maxTests = 256
 
-// ahead is who stands before the id, or before one who came now: the processes
-// of the holders, and that of the waiter just before it, if there is one. Each
-// waiter looks out for the one before it and the first for the holders, so
-// that every death is seen by the one whom it concerns. Holds that have expired,
-// and only block the name, have no death to wait for.
+// ahead returns the processes ahead of id, or of a new claim if id is not queued: those of
+// the holders, and that of the waiter just before it, if any. Each waiter watches the one
+// before it, and the first waiter watches the holders, so each death is noticed by the
+// waiter that it concerns. Expired holds, which only block the name, are left out: they
+// have no death to wait for.
 func ahead(now queue.Time, q *queue.Queue, id store.ID) (holders []store.Process, before *store.Process) {
 	for i := range q.Entries {
 		e := &q.Entries[i]
@@ -294,8 +292,8 @@ func ahead(now queue.Time, q *queue.Queue, id store.ID) (holders []store.Process
 	return holders, before
 }
 
-// expireBeside ends the other holds than that of id whose processes have died,
-// and returns the processes of the rest.
+// expireBeside expires the holds of dead processes, except the hold of id. It returns the
+// processes of the remaining holds.
 func (s *Store) expireBeside(now queue.Time, q *queue.Queue, name string, id store.ID) (living []store.Process, change queue.Change) {
 	var dead []store.Process
 	for i := range q.Entries {
@@ -316,7 +314,7 @@ func (s *Store) expireBeside(now queue.Time, q *queue.Queue, name string, id sto
 	return living, q.Expire(now, name, func(p store.Process) bool { return slices.Contains(dead, p) })
 }
 
-// deadAhead is which of the processes ahead of id have died.
+// deadAhead returns the dead processes among those ahead of id.
 func (s *Store) deadAhead(now queue.Time, q *queue.Queue, id store.ID) []store.Process {
 	test, before := ahead(now, q, id)
 	if before != nil {

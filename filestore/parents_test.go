@@ -23,17 +23,17 @@ func TestADirectoryThatOthersCanReplaceIsRefused(t *testing.T) {
 		group   int // the same
 		refused bool
 	}{
-		"others can read":                        {mode: 0o755},
-		"nobody else":                            {mode: 0o700},
-		"others can write":                       {mode: 0o777, refused: true},
-		"others but not the group can write":     {mode: 0o707, refused: true},
-		"others can write, in this group":        {mode: 0o777 | fs.ModeSetgid, refused: true},
-		"sticky":                                 {mode: 0o777 | fs.ModeSticky},
-		"a group can write":                      {mode: 0o775, group: foreign, refused: true},
-		"a group can write, and it is sticky":    {mode: 0o775 | fs.ModeSticky, group: foreign},
-		"another's":                              {mode: 0o755, owner: foreign, refused: true},
-		"another's, and sticky":                  {mode: 0o777 | fs.ModeSticky, owner: foreign, refused: true},
-		"a group can read of root's or this one": {mode: 0o750, group: foreign},
+		"others can read":                     {mode: 0o755},
+		"only the owner":                      {mode: 0o700},
+		"others can write":                    {mode: 0o777, refused: true},
+		"others but not the group can write":  {mode: 0o707, refused: true},
+		"others can write, in this group":     {mode: 0o777 | fs.ModeSetgid, refused: true},
+		"sticky":                              {mode: 0o777 | fs.ModeSticky},
+		"a group can write":                   {mode: 0o775, group: foreign, refused: true},
+		"a group can write, and it is sticky": {mode: 0o775 | fs.ModeSticky, group: foreign},
+		"of another user":                     {mode: 0o755, owner: foreign, refused: true},
+		"of another user, and sticky":         {mode: 0o777 | fs.ModeSticky, owner: foreign, refused: true},
+		"a group can read":                    {mode: 0o750, group: foreign},
 	} {
 		for depth, below := range map[string]string{"the parent": "locks", "its parent": "a/locks", "what a link is in": "link/locks", "what a link leads to": "../link/locks"} {
 			t.Run(name+", "+depth, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestADirectoryThatOthersCanReplaceIsRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 				dir := filepath.Join(parent, below)
-				for _, when := range []string{"before it is made", "when it is there"} {
+				for _, when := range []string{"before it is created", "once it exists"} {
 					s, err := Open(dir, trusting)
 					if err == nil {
 						s.Close()
@@ -70,7 +70,7 @@ func TestADirectoryThatOthersCanReplaceIsRefused(t *testing.T) {
 					case !c.refused && err != nil:
 						t.Errorf("%s: %v", when, err)
 					case c.refused && (!errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), parent+" ")):
-						t.Errorf("%s: %v, want ErrDenied that names %s and %s", when, err, dir, parent)
+						t.Errorf("%s: got %v, want ErrDenied that names %s and %s", when, err, dir, parent)
 					}
 					if _, gone := os.Lstat(dir); c.refused && gone == nil && when == "before it is made" {
 						t.Error("the directory was created")
@@ -103,6 +103,6 @@ func TestTheGroupThatSharesADirectoryMayWriteToItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s, err := Open(dir, trusting); !errors.Is(err, store.ErrDenied) {
-		t.Errorf("%v, %v: another group can write to its parent", s, err)
+		t.Errorf("got %v, %v, want ErrDenied: another group can write to the parent", s, err)
 	}
 }

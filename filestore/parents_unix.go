@@ -17,15 +17,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// checkParents refuses a directory if another user can write to a directory on the way to
-// it, from the root on and through links: the directory could be replaced, and processes
-// with the old one and with the new one would hold the same names. Another user is not root,
-// not this user, and not in the group that shares the directory, and may write by the mode
-// or, on Linux, by the ACL. In a sticky directory, such as /tmp, others can create files but
-// not move those of this user. Missing directories on the way are created, owned by this
-// user.
+// checkParents refuses a directory if another user can write to a directory on the path to
+// it, from the root and through links. Such a user could replace the directory, and then
+// processes with the old one and the new one would hold the same names. Another user is one
+// that is not root, not this user, and not in the group that shares the directory; it may
+// have write access by the mode or, on Linux, by the ACL. In a sticky directory, such as
+// /tmp, others can create files but cannot move those of this user. If a directory on the
+// path is missing, the check ends there: it will be created, owned by this user.
 func checkParents(dir string) error {
-	const maxLinks = 40 // as Linux has it
+	const maxLinks = 40 // as in Linux
 	sharing := -1
 	if info, err := os.Lstat(dir); err == nil && isShared(info) {
 		sharing = int(info.Sys().(*syscall.Stat_t).Gid)
@@ -58,13 +58,13 @@ func checkParents(dir string) error {
 			rest = rest[1:]
 		}
 		if len(rest) <= 1 {
-			return nil // the directory itself is for checkDir
+			return nil // checkDir checks the directory itself
 		}
-		at, rest = filepath.Join(at, rest[0]), rest[1:] // of .. the same: at has no links
+		at, rest = filepath.Join(at, rest[0]), rest[1:] // right for .. too: at has no links
 	}
 }
 
-// checkParent looks at one directory, or link, on the way.
+// checkParent checks one directory or link on the path.
 func checkParent(dir, at string, info fs.FileInfo, sharing int) error {
 	st := info.Sys().(*syscall.Stat_t)
 	uid := os.Geteuid()
@@ -80,9 +80,9 @@ func checkParent(dir, at string, info fs.FileInfo, sharing int) error {
 		"chmod go-w %s, or chmod +t it, or name another directory", store.ErrDenied, dir, at, perm, at)
 }
 
-// checkACL refuses a directory on the way that a named other user may write to. An ACL
-// can allow that only if the mode has group write: those bits are the most that a named
-// user gets.
+// checkACL refuses a directory on the path if its ACL lets another named user or group
+// write. The ACL can allow that only if the mode has group write: those bits limit the
+// rights of named users and groups.
 func checkACL(dir, at string, info fs.FileInfo, sharing int) error {
 	if info.Mode()&(fs.ModeSticky|fs.ModeSymlink) != 0 || info.Mode().Perm()&0o020 == 0 { //mutant:file-way-acl
 		return nil
@@ -98,11 +98,12 @@ func checkACL(dir, at string, info fs.FileInfo, sharing int) error {
 	return nil
 }
 
-// trustedGroup reports whether the members of the group may write on the way:
-// that of root, that which shares the directory, and this user's own, which has
-// its name and number and was made with it (so many systems have umask 002).
+// trustedGroup reports whether members of the group may write to a directory on the path.
+// These groups may: root's; the one that shares the directory; and this user's own group,
+// which has the same name and number and was created with the user (many systems then
+// use umask 002).
 func trustedGroup(gid, sharing int) bool {
-	if gid == 0 || gid == sharing || runtime.GOOS == "darwin" && gid == 1 { // daemon, whose /var/run is //mutant:file-way-sharing-group
+	if gid == 0 || gid == sharing || runtime.GOOS == "darwin" && gid == 1 { // daemon, which owns /var/run //mutant:file-way-sharing-group
 		return true
 	}
 	if gid != os.Geteuid() {

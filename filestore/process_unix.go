@@ -20,15 +20,15 @@ const crash = store.CrashAtOnce
 
 var _ store.Watcher = (*Store)(nil)
 
-// A process is the presence of one of our engines in the directory.
+// A process is one engine of this process, as others see it in the directory.
 type process struct {
-	alive   *os.File // the FIFO whose last writer's end is the death of the process
-	entries int      // those asked for and not known to have ended
-	mailbox *os.File // the FIFO that notifications come through, once it watches
+	alive   *os.File // the FIFO that shows it is alive: no writer means dead
+	entries int      // entries asked for that are not known to have ended
+	mailbox *os.File // the FIFO for notifications, once it watches
 	sink    func(store.Notification)
 }
 
-// The endings of the FIFOs of a process.
+// The suffixes of the FIFOs of a process.
 const (
 	liveFIFO = ".live"
 	wakeFIFO = ".wake"
@@ -38,11 +38,11 @@ func (s *Store) fifo(p store.Process, kind string) string {
 	return filepath.Join(s.dir, procsDir, p.String()+kind)
 }
 
-// live makes the process one that others can see to be alive. Its FIFO is
-// there and open before its id is in any queue.
+// live makes process p visible as alive. Its FIFO exists and is open before its id is
+// in any queue.
 func (s *Store) live(p store.Process) error {
 	if p == (store.Process{}) {
-		return nil // of no process: such a hold is detached, and no death ends it
+		return nil // a detached hold belongs to no process, and no death ends it
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *Store) live(p store.Process) error {
 	return err
 }
 
-// own returns our process p, and makes it if need be. s.mu is held.
+// own returns process p of this Store, and creates it if needed. s.mu is held.
 func (s *Store) own(p store.Process) (*process, error) {
 	if pr := s.procs[p]; pr != nil {
 		return pr, nil
@@ -65,11 +65,11 @@ func (s *Store) own(p store.Process) (*process, error) {
 	return pr, nil
 }
 
-// Presence returns an open file that shows other processes that p is alive: p is the
-// first half of the ids of a Locker on this Store. As long as any process has the file
-// open, p counts as alive, and its holds are freed only by a release or by their TTL. It
-// is for a process that has to clean up after another before the name is granted again.
-// The caller closes the file; an exec closes it too.
+// Presence returns an open file that shows other processes that p is alive. p is the first
+// half of the ids of a Locker on this Store. While any process has the file open, p counts as
+// alive, and its holds are freed only by a release or by their TTL. It is for a process that
+// has to clean up after another before the name is granted again. Close the file when you are
+// done; an exec closes it too.
 //
 // Errors: store.ErrInvalid if p has made no claim on this Store, store.ErrUnsupported on
 // Windows, and store.ErrUnavailable if the file cannot be duplicated.
@@ -105,9 +105,9 @@ func openNoFollow(path string, mode int) (fd int, err error) {
 	}
 }
 
-// count adds n to the entries that the process has in the queues, if so. What
-// comes is counted before it is written and what goes after that, and entries
-// that others drop are not seen: so it may be too high, never too low.
+// count adds n to the number of entries that p has in the queues, if so is true. Callers
+// count a new entry before it is written and a removed one afterwards, and entries dropped
+// by others are not counted. So the number may be too high but never too low.
 func (s *Store) count(p store.Process, so bool, n int) {
 	if !so {
 		return
@@ -119,9 +119,8 @@ func (s *Store) count(p store.Process, so bool, n int) {
 	}
 }
 
-// end closes the FIFOs of our process p and removes them; what stays is cleaned
-// up later. The one of its life stays where entries may be left, which others
-// then find dead. s.mu is held.
+// end closes and removes the FIFOs of p; a clean-up removes what is left. P.live stays if
+// entries may be left, so that others find p dead. s.mu is held.
 func (s *Store) end(p store.Process, pr *process) {
 	if pr.mailbox != nil {
 		os.Remove(pr.mailbox.Name())
@@ -134,20 +133,18 @@ func (s *Store) end(p store.Process, pr *process) {
 	delete(s.procs, p)
 }
 
-// dead reports whether the process has died: its FIFO exists, and no process has
-// it open for writing. If the FIFO is missing nothing is known and the TTL
-// decides: a clean-up of files must not break a lock. The same holds for a
-// detached hold.
+// dead reports whether the process has died: its FIFO exists and no process has it open for
+// writing. If the FIFO is missing, nothing is known and the TTL decides, so that a clean-up
+// of files cannot break a lock. The same is true for a detached hold.
 func (s *Store) dead(p store.Process) bool {
 	s.mu.Lock()
-	known := s.procs[p] != nil || s.watches[p] != nil // its death would be reported
+	known := s.procs[p] != nil || s.watches[p] != nil // this Store would notice its death
 	s.mu.Unlock()
 	return !known && p != (store.Process{}) && readFIFO(s.fifo(p, liveFIFO)) == ended
 }
 
-// living reports whether the process is known to live: it is this one, or its FIFO is open
-// for writing. It is not the opposite of dead: of most processes without a FIFO neither is
-// known.
+// living reports whether the process is known to be alive: it belongs to this Store, or its
+// FIFO is open for writing. It is not the opposite of dead: without a FIFO, neither is known.
 func (s *Store) living(p store.Process) bool {
 	s.mu.Lock()
 	ours := s.procs[p] != nil
@@ -155,16 +152,16 @@ func (s *Store) living(p store.Process) bool {
 	return ours || p != (store.Process{}) && readFIFO(s.fifo(p, liveFIFO)) == opened
 }
 
-// A life is what the FIFO of a process says of it.
+// A life is what the FIFO of a process shows about it.
 type life int
 
 const (
-	unknown life = iota // the FIFO is not there, or cannot be opened
+	unknown life = iota // the FIFO does not exist or cannot be opened
 	opened              // a process has it open for writing
-	ended               // no process has
+	ended               // no process has it open for writing
 )
 
-// readFIFO never opens for writing: that would be a life of its own.
+// readFIFO never opens for writing, because that would make the process look alive.
 func readFIFO(path string) life {
 	fd, err := openFIFO(path, unix.O_RDONLY)
 	if err != nil {
@@ -181,20 +178,20 @@ func readFIFO(path string) life {
 	return unknown
 }
 
-// A notification in a mailbox is its length in two bytes, the id, the token, the size
-// of its block in two bytes unless that is 1, and the name; or, if the name is too
-// long for that, its state file. It is written at once, and no longer than this, so
-// it is never mixed with others or cut.
+// A notification in a mailbox is its length in two bytes, the id, the token, the size of its
+// block in two bytes unless that is 1, and the name, or the name of its state file if the
+// name is too long. It is written in one call and is at most maxNotification long, so it is
+// never cut or mixed with others.
 const (
-	maxNotification   = 512 // POSIX promises no more, and macOS keeps to that
+	maxNotification   = 512 // the atomic size that POSIX guarantees, and that macOS has
 	notificationHead  = 2 + len(store.ID{}) + 8
 	blockSize         = 2
-	notificationFile  = 1 << 15 // in the length: it is the state file
-	notificationBlock = 1 << 14 // in the length: there is the size of a block
+	notificationFile  = 1 << 15 // flag in the length: the name is a state file's
+	notificationBlock = 1 << 14 // flag in the length: the size of a block is present
 )
 
-// wake notifies the waiters that were granted. Errors do not matter, because waiters also
-// poll; but a dead one must not keep the name.
+// wake notifies waiters that were granted. Errors do not matter, because waiters also poll.
+// But if a granted waiter is dead, its entry is removed.
 func (s *Store) wake(ctx context.Context, woken []store.Notification) {
 	for _, h := range woken {
 		p := h.ID.Process()
@@ -208,15 +205,15 @@ func (s *Store) wake(ctx context.Context, woken []store.Notification) {
 		switch {
 		case sink != nil:
 			sink(h)
-		case pr != nil: // this process, and it has no listener
+		case pr != nil: // in this process, without a listener
 		case !s.post(p, h) && readFIFO(s.fifo(p, liveFIFO)) == ended:
 			s.bury(ctx, h.Name, p)
 		}
 	}
 }
 
-// post puts the notification in the mailbox of a process, and reports whether anybody
-// reads there.
+// post writes the notification to the mailbox of p, and reports whether a process reads
+// the mailbox.
 func (s *Store) post(p store.Process, h store.Notification) bool {
 	fd, err := openFIFO(s.fifo(p, wakeFIFO), unix.O_WRONLY)
 	if err != nil {
@@ -224,7 +221,7 @@ func (s *Store) post(p store.Process, h store.Notification) bool {
 	}
 	defer unix.Close(fd)
 	var buf [maxNotification]byte
-	unix.Write(fd, appendNotification(buf[:0], h)) // full: it has enough to look at
+	unix.Write(fd, appendNotification(buf[:0], h)) // if the FIFO is full, the reader polls (see nearlyFull)
 	return true
 }
 
@@ -245,8 +242,8 @@ func appendNotification(b []byte, h store.Notification) []byte {
 	return append(b, h.Name...)
 }
 
-// parseNotifications calls sink for each whole notification in b and returns what is left.
-// What cannot be read is left out, and all waiters poll.
+// parseNotifications calls sink for each complete notification in b and returns the rest.
+// If one cannot be read, it makes all waiters poll.
 func (s *Store) parseNotifications(b []byte, sink func(store.Notification)) (left []byte) {
 	for len(b) >= 2 {
 		n := int(binary.LittleEndian.Uint16(b))
@@ -308,12 +305,12 @@ func (s *Store) Watch(_ context.Context, p store.Process, sink func(store.Notifi
 }
 
 const (
-	mailboxSize = 64 << 10 // what a FIFO holds at most; on macOS mostly 16 KiB
-	// With so much in it a mailbox may have been full, and turned notifications away.
+	mailboxSize = 64 << 10 // the capacity of a FIFO; on macOS usually 16 KiB
+	// After a read of this size the FIFO may have been full and notifications lost.
 	nearlyFull = 12 << 10
 )
 
-// receive hands the notifications of a mailbox to the sink until the mailbox is closed.
+// receive passes the notifications of a mailbox to the sink until the mailbox is closed.
 func (s *Store) receive(pr *process, mailbox *os.File) {
 	buf := make([]byte, mailboxSize)
 	kept := 0
@@ -333,8 +330,8 @@ func (s *Store) receive(pr *process, mailbox *os.File) {
 	}
 }
 
-// cleanProcess removes a mailbox without a reader, and reports whether the path
-// is that of a FIFO that proves a death.
+// cleanProcess removes a mailbox without a reader, and reports whether path is a FIFO
+// that proves a death.
 func cleanProcess(path string) (proof bool) {
 	switch {
 	case strings.HasSuffix(path, liveFIFO):

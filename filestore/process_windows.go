@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Windows has no FIFOs in directories: there are no notifications of a grant or a death.
-// Waiters poll, and the TTL alone ends what a dead process held.
+// Windows has no FIFOs in directories, so nothing reports a grant or a death. Waiters poll,
+// and only the TTL ends the hold of a dead process.
 
 const crash = store.CrashTTL
 
@@ -19,7 +19,7 @@ type watch struct{}
 
 func (w *watch) close() {}
 
-// Presence is not to be had on Windows, where a death is not seen: ErrUnsupported.
+// Presence returns ErrUnsupported: on Windows deaths are not noticed.
 func (s *Store) Presence(store.Process) (*os.File, error) {
 	return nil, fmt.Errorf("%w: %s does not see deaths on Windows", store.ErrUnsupported, s)
 }
@@ -28,7 +28,7 @@ func (s *Store) live(store.Process) error                   { return nil }
 func (s *Store) count(store.Process, bool, int)             {}
 func (s *Store) end(store.Process, *process)                {}
 func (s *Store) dead(store.Process) bool                    { return false }
-func (s *Store) living(store.Process) bool                  { return false } // cannot be seen
+func (s *Store) living(store.Process) bool                  { return false } // not known
 func (s *Store) wake(context.Context, []store.Notification) {}
 func (s *Store) lookOut(store.Process, []store.Process)     {}
 func isLink(error) bool                                     { return false }

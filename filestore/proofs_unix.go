@@ -9,10 +9,9 @@ import (
 	"path/filepath"
 )
 
-// cleanProofs removes FIFOs that prove the deaths of their processes, but not
-// while such a process has an entry: without the proof the entry would block its
-// name until the TTL. It runs after the deaths were seen, as dead processes add
-// no entries.
+// cleanProofs removes FIFOs that prove the deaths of their processes, unless such a process
+// still has an entry: without the proof, the entry would block its name until the TTL. The
+// FIFOs were found to be dead before this runs, and dead processes add no entries.
 func (s *Store) cleanProofs(paths []string) {
 	if len(paths) == 0 {
 		return
@@ -36,7 +35,7 @@ func (s *Store) cleanProofs(paths []string) {
 			continue
 		}
 		if err != nil { //mutant:file-proof-unread
-			return // who knows whom it names
+			return // it may name any of the processes
 		}
 		for i := range q.Entries {
 			if e := &q.Entries[i]; e.Expires > s.now().Clock { //mutant:file-proof-needed

@@ -11,48 +11,46 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// A state file has two slots, each with room for one record. The valid record
-// with the higher sequence number is the state; the next one is written over
-// the other. So a process killed while it writes leaves the old state or the
-// new one.
+// A state file has two slots, each for one record. The valid record with the higher
+// sequence number is the state; the next record is written over the other one. So a
+// process killed while it writes leaves either the old state or the new one.
 //
-// The beginnings of both slots share the file's first page, which is all that a
-// name at rest has. What is longer goes on far behind.
+// The beginnings of both slots share the first page of the file, and an idle name has
+// only this page. The rest of a long record is far behind it.
 const (
 	slots   = 2
-	page    = 4096 // file systems give room in no smaller pieces
+	page    = 4096 // the smallest unit that file systems allocate
 	near    = page / slots
-	longest = 1 << 20 // of all records
+	longest = 1 << 20 // the limit for all records
 
-	// A record is a head and a body. The head is the magic, the CRC-32C of all
-	// that follows it, the version of the form, the length of the body and the
-	// sequence number: the same in every version, so that a newer one can be
-	// named.
+	// A record is a head and a body. The head is the magic, the CRC-32C of everything after
+	// the CRC, the version of the format, the length of the body, and the sequence number.
+	// The head is the same in all versions, so an error can name a newer version.
 	magic    = "holdfast"
 	version  = 2
 	headSize = len(magic) + 4 + 4 + 4 + 8
 
-	// The body of version 2 is the name, the boot id (each with its length in
-	// two bytes before it), the newest token, the number of entries, and the
-	// entries. All numbers are little-endian. Version 1 was never released.
+	// The body of version 2 is the name and the boot id (each after its length in two bytes),
+	// the newest token, the number of entries, and the entries. All numbers are
+	// little-endian. Version 1 was never released.
 	entryFixed = 16 + 5*4 + 1 + 6*8 + 2 + 2 + 2
 )
 
-// mostFor is the length of the longest record with so many entries: whatever is
-// renewed or broken, its owner and its reasons can be as long as they may.
+// mostFor returns the maximum length of a record with so many entries. Owners and reasons
+// count with their maximum length, so renewals and breaks never exceed it.
 func mostFor(name, boot string, entries int) int {
 	return headSize + 2 + len(name) + 2 + len(boot) + 8 + 4 + entries*(entryFixed+store.MaxOwner+queue.MaxBroken+store.MaxReason) //mutant:file-room-of-entries
 }
 
-// roomFor is the room to reserve in each slot for a record with so many entries:
-// that of the longest, which is in the first page or takes whole pages more.
+// roomFor returns how much space to reserve in each slot for a record with so many entries:
+// the slot's part of the first page, plus whole pages.
 func roomFor(name, boot string, entries int) int {
 	more := (max(mostFor(name, boot, entries)-near, 0) + page - 1) / page * page
 	return min(near+more, longest)
 }
 
-// place returns the offset in the file of byte i of a slot, and how many bytes
-// follow it there.
+// place returns the offset in the file of byte i of a slot, and how many bytes of the slot
+// are contiguous from there.
 func place(slot, i int) (at int64, follow int) {
 	if i < near {
 		return int64(slot*near + i), near - i
@@ -64,17 +62,17 @@ func place(slot, i int) (at int64, follow int) {
 const (
 	flagGranted = 1 << iota
 	flagShown
-	noFlag // the first that version 2 does not know
+	noFlag // the first one unknown to version 2
 )
 
-// castagnoli is made by its first use: it takes longer than all else that
-// happens before main.
+// castagnoli makes the table on first use, because that takes longer than everything else
+// that runs before main.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// errBadRecord says that bytes are no record, or a torn one.
+// errBadRecord means that bytes are not a record, or are a torn one.
 var errBadRecord = errors.New("not a valid record")
 
-// A versionError says that the record is valid, and of a newer form.
+// A versionError means that the record is valid but in a newer format.
 type versionError int
 
 func (v versionError) Error() string { return fmt.Sprintf("form %d", int(v)) }
@@ -87,7 +85,7 @@ type head struct {
 	seq     uint64
 }
 
-// parseHead reads the head of a record, which may be cut after it.
+// parseHead reads the head of a record. The body need not be complete.
 func parseHead(b []byte) (h head, ok bool) {
 	if len(b) < headSize || string(b[:len(magic)]) != magic {
 		return h, false
@@ -147,8 +145,8 @@ func appendString(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// parseRecord reads a whole record into q, whose entries it may write over. It
-// believes nothing: what it returns without an error can be worked with.
+// parseRecord parses a complete record into q, and may overwrite q.Entries. It validates
+// everything: if there is no error, the result is safe to use.
 func parseRecord(b []byte, q *queue.Queue) (name, boot []byte, err error) {
 	h, ok := parseHead(b)
 	if !ok || len(b) < headSize+h.length {
@@ -189,8 +187,8 @@ func parseRecord(b []byte, q *queue.Queue) (name, boot []byte, err error) {
 	return name, boot, nil
 }
 
-// A reader takes fields off the front of b. Once there are too few bytes it is
-// bad, and every field is zero.
+// A reader takes fields off the front of b. If bytes are missing, it becomes bad and
+// returns zero fields.
 type reader struct {
 	b   []byte
 	bad bool

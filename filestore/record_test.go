@@ -57,7 +57,7 @@ func TestARecordHasEveryFieldOfTheQueue(t *testing.T) {
 		var got queue.Queue
 		gotName, boot, err := parseRecord(append(b, "rest of an older record"...), &got)
 		if err != nil || string(gotName) != name || string(boot) != "boot" {
-			t.Fatalf("name %q, boot %q, %v", gotName, boot, err)
+			t.Fatalf("got name %q, boot id %q, error %v", gotName, boot, err)
 		}
 		if got.Last != want.Last || len(got.Entries) != len(want.Entries) {
 			t.Fatalf("got %+v, want %+v", got, *want)
@@ -68,11 +68,11 @@ func TestARecordHasEveryFieldOfTheQueue(t *testing.T) {
 			}
 		}
 		if h, ok := parseHead(b); !ok || h.seq != seq {
-			t.Fatalf("head %+v, %v", h, ok)
+			t.Fatalf("got head %+v, %v", h, ok)
 		}
 	})
 	if n := reflect.TypeFor[queue.Entry]().NumField() + reflect.TypeFor[queue.Queue]().NumField(); n != 17+4 {
-		t.Fatalf("queue has %d fields: put the new ones in the record, in anyQueue, and the number here", n)
+		t.Fatalf("the queue has %d fields: add the new ones to the record and to anyQueue, and change the number here", n)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestAChangedBitIsFound(t *testing.T) {
 		bit := rapid.IntRange(0, len(b)*8-1).Draw(t, "bit")
 		b[bit/8] ^= 1 << (bit % 8)
 		if _, _, err := parseRecord(b, new(queue.Queue)); err != errBadRecord {
-			t.Fatalf("bit %d of %d: %v", bit, len(b)*8, err)
+			t.Fatalf("bit %d of %d: got %v, want errBadRecord", bit, len(b)*8, err)
 		}
 	})
 }
@@ -101,7 +101,7 @@ func FuzzParseRecord(f *testing.F) {
 			if err == nil {
 				again := appendRecord(nil, binary.LittleEndian.Uint64(b[headSize-8:]), string(name), string(boot), &q)
 				if h, _ := parseHead(b); !bytes.Equal(again[headSize:], b[headSize:headSize+h.length]) {
-					t.Fatalf("%x is read and written as %x", b, again)
+					t.Fatalf("%x was read, but written again as %x", b, again)
 				}
 			}
 			if len(b) < headSize {
@@ -196,11 +196,11 @@ func (s *stored) refuses(later *Store, want error, words ...string) {
 	check := func(what string, err error) {
 		s.t.Helper()
 		if !errors.Is(err, want) || !store.Definite(err) {
-			s.t.Fatalf("%s: %v, want %v", what, err, want)
+			s.t.Fatalf("%s: got %v, want %v", what, err, want)
 		}
 		for _, w := range append(words, s.path("name")) {
 			if !strings.Contains(err.Error(), w) {
-				s.t.Errorf("%s: %q does not have %q", what, err, w)
+				s.t.Errorf("%s: %q does not say %q", what, err, w)
 			}
 		}
 	}
@@ -258,7 +258,7 @@ func TestACorruptFileIsReportedAndLeftAlone(t *testing.T) {
 		later := open(t, s.dir)
 		defer later.Close()
 		if _, err := later.Ask(t.Context(), store.Claim{Name: "name", ID: s.hold.ID, Limit: 1, Weight: 1, TTL: time.Hour, PositionTTL: time.Hour}); err == nil || !strings.Contains(err.Error(), s.path("name")) {
-			t.Fatalf("%v, want an error that names the file", err)
+			t.Fatalf("got %v, want an error that names the file", err)
 		}
 	})
 }
@@ -283,7 +283,7 @@ func TestATornSlotLeavesTheStateBefore(t *testing.T) {
 	}
 	later := s.edit(func(b []byte) []byte { // the renewal is in the second slot
 		if h, ok := parseHead(b[near:]); !ok || h.seq != 2 {
-			t.Fatalf("head %+v, %v", h, ok)
+			t.Fatalf("got head %+v, %v, want record 2", h, ok)
 		}
 		b[near+headSize] ^= 1
 		return b
@@ -308,7 +308,7 @@ func TestAFileHalfOnDiskFromBeforeTheBootIsANewOne(t *testing.T) {
 	c := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Hour, PositionTTL: time.Hour}
 	a, err := later.Ask(t.Context(), c)
 	if err != nil || !a.Granted || a.Token <= s.hold.Token {
-		t.Fatalf("%+v, %v, want granted with a token above %d", a, err, s.hold.Token)
+		t.Fatalf("got %+v, %v, want granted with a token above %d", a, err, s.hold.Token)
 	}
 }
 
@@ -328,14 +328,14 @@ func TestAFullQueueIsAnErrorAndChangesNothing(t *testing.T) {
 		_, err = later.Ask(t.Context(), c)
 	}
 	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "full") {
-		t.Fatalf("after %d asks: %v, want the queue full", asked, err)
+		t.Fatalf("after %d asks: got %v, want an error that the queue is full", asked, err)
 	}
 	if err := later.Release(t.Context(), store.Hold{Name: "name", ID: c.ID}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := later.peek(t.Context(), "read", "name")
 	if err != nil || len(got.Entries) != len(q.Entries)+asked-1 {
-		t.Fatalf("%d entries, %v, want %d", len(got.Entries), err, len(q.Entries)+asked-1)
+		t.Fatalf("got %d entries, %v, want %d", len(got.Entries), err, len(q.Entries)+asked-1)
 	}
 }
 
@@ -349,7 +349,7 @@ func TestFileNames(t *testing.T) {
 	} {
 		got := fileName(name)
 		if !strings.HasPrefix(got, want) || len(got) != len(want) && len(got) != 153 || !isFileName(got) {
-			t.Errorf("%q is in %q, want %q", name, got, want)
+			t.Errorf("the file of %q is %q, want %q", name, got, want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -367,28 +367,28 @@ func TestBadClaimsAreRefusedBeforeAnythingIsWritten(t *testing.T) {
 	defer s.Close()
 	good := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: 3, Weight: 2, TTL: time.Hour, PositionTTL: time.Hour}
 	for what, spoil := range map[string]func(*store.Claim){
-		"no name":          func(c *store.Claim) { c.Name = "" },
-		"a long name":      func(c *store.Claim) { c.Name = strings.Repeat("x", store.MaxName+1) },
-		"no limit":         func(c *store.Claim) { c.Limit = 0 },
-		"a large limit":    func(c *store.Claim) { c.Limit = store.Full + 1 },
-		"no weight":        func(c *store.Claim) { c.Weight = 0 },
-		"a weight above":   func(c *store.Claim) { c.Weight = 4 },
-		"a talkative user": func(c *store.Claim) { c.Owner = strings.Repeat("x", store.MaxOwner+1) },
+		"no name":        func(c *store.Claim) { c.Name = "" },
+		"a long name":    func(c *store.Claim) { c.Name = strings.Repeat("x", store.MaxName+1) },
+		"no limit":       func(c *store.Claim) { c.Limit = 0 },
+		"a large limit":  func(c *store.Claim) { c.Limit = store.Full + 1 },
+		"no weight":      func(c *store.Claim) { c.Weight = 0 },
+		"a weight above": func(c *store.Claim) { c.Weight = 4 },
+		"a long owner":   func(c *store.Claim) { c.Owner = strings.Repeat("x", store.MaxOwner+1) },
 	} {
 		c := good
 		spoil(&c)
 		if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%s: %v, want ErrInvalid", what, err)
+			t.Errorf("%s: got %v, want ErrInvalid", what, err)
 		}
 	}
 	h := store.Hold{Name: "name", ID: good.ID, Token: 1, TTL: time.Hour, Owner: strings.Repeat("x", store.MaxOwner+1)}
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("a renewal by a talkative user: %v, want ErrInvalid", err)
+		t.Errorf("a renewal with a long owner: got %v, want ErrInvalid", err)
 	}
 	if _, err := s.Change(t.Context(), h, 0, store.Full); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("a change of turn 0: %v, want ErrInvalid", err)
+		t.Errorf("a change of turn 0: got %v, want ErrInvalid", err)
 	}
 	if left, err := os.ReadDir(s.dir + "/" + namesDir); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+		t.Errorf("files left: %v, %v", left, err)
 	}
 }

@@ -37,7 +37,7 @@ func TestTheModeOfASubstitutedFileIsNotChanged(t *testing.T) {
 			}
 		}
 		if swaps < 7 {
-			t.Errorf("%s was put in place of only %d files", what, swaps)
+			t.Errorf("%s replaced only %d files, want at least 7", what, swaps)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func swapNth(t *testing.T, n int, link func(victim, path string) error) (path st
 		s.Close()
 	}
 	if info, err := os.Lstat(victim); path != "" && (err != nil || info.Mode().Perm()&0o077 != 0) {
-		t.Errorf("in place of %s: %v, %v: its mode was changed", path, info.Mode(), err)
+		t.Errorf("a link in place of %s: %v, %v: the mode of its target was changed", path, info.Mode(), err)
 	}
 	return path
 }
@@ -97,7 +97,7 @@ func TestFilesInASharedDirectoryCanBeUsedByAll(t *testing.T) {
 			}
 			info, err := d.Info()
 			if err == nil && info.Mode().Perm()&0o060 != 0o060 {
-				t.Errorf("%s has mode %v", path, info.Mode())
+				t.Errorf("%s has mode %v, want read and write for the group", path, info.Mode())
 			}
 			return err
 		})
@@ -109,7 +109,7 @@ func TestFilesInASharedDirectoryCanBeUsedByAll(t *testing.T) {
 	defer s.Close()
 	lockSoon(t, s, "name")
 	if n < 5 {
-		t.Errorf("only %d files were made", n)
+		t.Errorf("only %d files were created, want at least 5", n)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestTwoUsersOfAGroupCanBothBegin(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, Groups: []uint32{group}}}
 		return startAs(t, cmd)
 	}
-	t.Run("at once", func(t *testing.T) {
+	t.Run("at the same time", func(t *testing.T) {
 		for range 4 {
 			dir := newDir()
 			a, b := as(t, 54322, "hold", dir, "a"), as(t, 54323, "hold", dir, "b")
@@ -163,7 +163,7 @@ func TestTwoUsersOfAGroupCanBothBegin(t *testing.T) {
 			b.end()
 		}
 	})
-	t.Run("after one that died", func(t *testing.T) {
+	t.Run("after one that was killed", func(t *testing.T) {
 		for n, died := 1, true; died; n++ {
 			dir := newDir()
 			a := as(t, 54322, "die while making", dir, strconv.Itoa(n))
@@ -174,7 +174,7 @@ func TestTwoUsersOfAGroupCanBothBegin(t *testing.T) {
 			b.says("holding")
 			b.end()
 			if !died && n < 5 {
-				t.Errorf("only %d files were made", n)
+				t.Errorf("only %d files were created, want at least 5", n)
 			}
 		}
 	})
@@ -238,10 +238,10 @@ func TestASharedDirectoryThatWasRemovedIsNotMadePrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a, err := s.Ask(t.Context(), lockOf(s.anyProcess(), "name")); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "2770") || !strings.Contains(err.Error(), dir) {
-		t.Errorf("%+v, %v, want it unavailable, with what to do", a, err)
+		t.Errorf("got %+v, %v, want ErrUnavailable with what to do", a, err)
 	}
 	if info, err := os.Lstat(dir); err == nil {
-		t.Errorf("made with mode %v", info.Mode())
+		t.Errorf("the directory was recreated with mode %v", info.Mode())
 	}
 	if err := os.Mkdir(dir, 0o770); err != nil {
 		t.Fatal(err)

@@ -29,13 +29,13 @@ func TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed(t *testing.T) {
 	isIndeterminate := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-			t.Fatalf("%s: %v, want it indeterminate", what, err)
+			t.Fatalf("%s: got %v, want it indeterminate", what, err)
 		}
 		if pid := fmt.Sprintf("process %d (", h.cmd.Process.Pid); runtime.GOOS == "linux" && (!strings.Contains(err.Error(), pid) || !strings.Contains(err.Error(), "which is stopped")) {
 			t.Fatalf("%s: %q does not name %q as stopped", what, err, pid)
 		}
 	}
-	soon(t, "the process is stopped", func() bool {
+	soon(t, "the error names the stopped process", func() bool {
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer stop()
 		_, err := s.Ask(ctx, lockOf(store.NewProcess(), "name"))
@@ -43,7 +43,7 @@ func TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed(t *testing.T) {
 	})
 	// givesUp runs an operation that is given up after a while but has begun by then, however slow this machine is.
 	givesUp := func(f func(context.Context) error) (err error) {
-		soon(t, "it was begun", func() bool {
+		soon(t, "the operation has begun", func() bool {
 			ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer stop()
 			err = f(ctx)
@@ -77,7 +77,7 @@ func TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed(t *testing.T) {
 	isIndeterminate("renew", out[0].Err)
 	isIndeterminate("renew", out[2].Err)
 	if out[1].Err != nil {
-		t.Fatalf("renew of another name: %v", out[1].Err)
+		t.Fatalf("renewal of another name: %v", out[1].Err)
 	}
 
 	// The others can also be released.
@@ -85,7 +85,7 @@ func TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed(t *testing.T) {
 	defer stop()
 	released := make(chan []error)
 	go func() { released <- s.ReleaseAll(ctx, []store.Hold{stuck, other, stuck}) }()
-	soon(t, "the other name is given back", func() bool {
+	soon(t, "the other name is released", func() bool {
 		for _, err := range s.List(t.Context(), "other") {
 			if err != nil {
 				t.Fatal(err)
@@ -115,7 +115,64 @@ func TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed(t *testing.T) {
 	h.says("inside")
 	h.kill()
 	if !free(t, s, "name") {
-		t.Fatal("not free, although the process inside was killed")
+		t.Fatal("the name is not free, although the process in the section was killed")
+	}
+}
+
+// Who does not get in for all the others that do goes on: nothing is stuck. Who is inside for as long is named.
+func TestACrowdAtANameIsNoOutage(t *testing.T) {
+	dir := t.TempDir()
+	s, other := open(t, dir), open(t, dir)
+	defer s.Close()
+	defer other.Close()
+	lockSoon(t, s, "name")
+	file, err := os.OpenFile(s.path("name"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if ok, err := tryLock(file.Fd()); !ok || err != nil {
+		t.Fatal("cannot lock the file:", err)
+	}
+	ask := func(within time.Duration) error {
+		ctx, stop := context.WithTimeout(t.Context(), within)
+		defer stop()
+		_, err := s.Ask(ctx, lockOf(store.NewProcess(), "name"))
+		return err
+	}
+	// Another goes in and out, as far as can be seen without the lock.
+	goesIn := func() {
+		fl, err := other.open("name", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer fl.done()
+		if _, err := other.read(fl); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.write(fl, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	within := 50 * time.Millisecond
+	soon(t, "a waiter behind others gets ErrContended", func() bool {
+		within *= 2 // it may not have begun to wait
+		out := make(chan error)
+		go func() { out <- ask(within) }()
+		for {
+			select {
+			case err := <-out:
+				if err == nil || store.Definite(err) {
+					t.Fatalf("got %v, want it indeterminate", err)
+				}
+				return errors.Is(err, store.ErrContended) && errors.Is(err, context.DeadlineExceeded)
+			case <-time.After(time.Millisecond):
+				goesIn()
+			}
+		}
+	})
+	if err := ask(within); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrContended) {
+		t.Errorf("while one process stays in the section: got %v, want ErrUnavailable without ErrContended", err)
 	}
 }
 
@@ -126,7 +183,7 @@ func TestAnEndedContextIsReported(t *testing.T) {
 	stop()
 	_, err := s.Ask(ctx, lockOf(store.NewProcess(), "name"))
 	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.Canceled) {
-		t.Fatalf("%v, want ErrUnavailable and the context's error", err)
+		t.Fatalf("got %v, want ErrUnavailable and the error of the context", err)
 	}
 }
 
@@ -146,7 +203,7 @@ func TestABatchKeepsTheOrderOfOneName(t *testing.T) {
 	lockUntilOther := func() {
 		t.Helper()
 		if ok, err := tryLock(file.Fd()); !ok || err != nil {
-			t.Fatal("not locked:", err)
+			t.Fatal("cannot lock the file:", err)
 		}
 		set(t, &inside, func() {
 			inside = nil
@@ -165,12 +222,12 @@ func TestABatchKeepsTheOrderOfOneName(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left := st.Entries[0].Expires; left <= first.TTL {
-			t.Fatalf("the last renewal of a name left it %v, want %v", left, last.TTL)
+			t.Fatalf("the last renewal left %v of the TTL, want %v", left, last.TTL)
 		}
 	}
 	lockUntilOther()
 	errs := s.ReleaseAll(t.Context(), batch)
 	if errs[0] != nil || errs[1] != nil || !errors.Is(errs[2], store.ErrLost) {
-		t.Fatalf("%v, want only the last to be lost", errs)
+		t.Fatalf("got %v, want only the last to be lost", errs)
 	}
 }

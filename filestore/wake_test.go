@@ -42,7 +42,7 @@ func TestNotificationsComeThroughAMailboxWhole(t *testing.T) {
 			b = b[n:]
 		}
 		if !slices.Equal(got, sent) || len(kept) > 0 {
-			t.Fatalf("got %v and %d bytes, want %v", got, len(kept), sent)
+			t.Fatalf("got %v and %d bytes left, want %v", got, len(kept), sent)
 		}
 	})
 }
@@ -51,7 +51,7 @@ func TestANotificationIsWrittenAtomically(t *testing.T) {
 	for n := range store.MaxName + 1 {
 		for _, block := range []int{0, 1, 2} {
 			if got := len(appendNotification(nil, store.Notification{Name: strings.Repeat("x", n), N: block})); got > maxNotification {
-				t.Fatalf("a name of %d bytes makes a notification of %d", n, got)
+				t.Fatalf("a name of %d bytes makes a notification of %d, too long", n, got)
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func FuzzParseNotifications(f *testing.F) {
 		n := 0
 		left := s.parseNotifications(b, func(store.Notification) { n++ })
 		if len(left) > len(b) || len(left) >= maxNotification || n == 0 && len(left) < len(b) {
-			t.Fatalf("%d bytes left of %d after %d notifications", len(left), len(b), n)
+			t.Fatalf("%d bytes of %d are left after %d notifications", len(left), len(b), n)
 		}
 	})
 }
@@ -97,13 +97,13 @@ func TestAFullMailboxMakesAllWaitersPoll(t *testing.T) {
 	}
 	h := store.Notification{Name: strings.Repeat("x", 400), ID: p.NewID(), Token: 1}
 	if !other.post(p, h) {
-		t.Fatal("nobody reads the mailbox")
+		t.Fatal("the mailbox has no reader")
 	}
 	for range 2 * mailboxSize / len(appendNotification(nil, h)) {
 		other.post(p, h)
 	}
 	mu.Unlock()
-	soon(t, "everybody looks", func() bool {
+	soon(t, "every waiter polls", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return all && seen > 100
@@ -145,10 +145,10 @@ func TestALimitOfOpenFilesIsReportedAndHarmless(t *testing.T) {
 	}
 	for what, err := range map[string]error{"ask": err, "watch": errWatch} {
 		if err == nil || store.Definite(err) || !strings.Contains(err.Error(), "too many open files") {
-			t.Errorf("%s: %v, want it indeterminate, with the limit in the error", what, err)
+			t.Errorf("%s: got %v, want it indeterminate, with the limit in the error", what, err)
 		}
 	}
 	if errHeld != nil {
-		t.Errorf("release of a name that is open: %v", errHeld)
+		t.Errorf("release of a name whose file is open: %v", errHeld)
 	}
 }

@@ -18,18 +18,17 @@ type watch struct {
 	used time.Time // when a waiter last asked for it
 }
 
-// maxWatches is how many processes one Store watches at a time. Deaths of
-// others are found when a waiter looks of itself.
+// maxWatches is how many processes one Store watches at a time. A waiter finds other
+// deaths when it polls.
 const maxWatches = 256
 
-// A waiter asks again within a position's time, so a watch that was not asked
-// for in that time has no waiter. It is a variable so that a test need not wait.
+// A waiter asks again within the time of its position, so a watch that was not requested
+// for that long has no waiter. Tests shorten watchIdle.
 var watchIdle = store.MaxPositionTTL
 
 func (w *watch) close() { w.f.Close() }
 
-// lookOut watches the given processes for the waiter's process, if that can be
-// notified.
+// lookOut watches the processes in whom for the process waiter, if that can be notified.
 func (s *Store) lookOut(waiter store.Process, whom []store.Process) {
 	if len(whom) == 0 {
 		return
@@ -57,12 +56,12 @@ func (s *Store) lookOut(waiter store.Process, whom []store.Process) {
 	}
 }
 
-// await waits until p has died, the watch is unused, or the store is closed.
+// await waits until p has died, the watch is unused, or the Store is closed.
 func (s *Store) await(p store.Process, w *watch) {
 	died := s.ends(p, w)
 	s.mu.Lock()
 	if s.watches[p] == w {
-		delete(s.watches, p) // before the notification: a notified process must find the dead
+		delete(s.watches, p) // before the notification: a notified process must find p dead
 	}
 	w.close()
 	var sinks []func(store.Notification)
@@ -77,8 +76,8 @@ func (s *Store) await(p store.Process, w *watch) {
 	}
 }
 
-// wanted reports whether a waiter has asked for the watch recently. A watch that is not
-// wanted is removed: a waiter that comes now needs another.
+// wanted reports whether a waiter has requested the watch recently. If not, it removes the
+// watch: a waiter that comes now starts another one.
 func (s *Store) wanted(p store.Process, w *watch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,10 +88,10 @@ func (s *Store) wanted(p store.Process, w *watch) bool {
 	return false
 }
 
-// bury ends the entries of a dead process in the queue of the name, and wakes
-// the waiters that are granted.
+// bury expires the entries of a dead process in the queue of the name, and wakes the
+// waiters that are then granted.
 func (s *Store) bury(ctx context.Context, name string, p store.Process) {
 	s.do(ctx, "bury", name, false, func(now queue.Time, q *queue.Queue) queue.Change {
 		return q.Expire(now, name, func(other store.Process) bool { return other == p })
-	}) // if it fails the next look finds the dead
+	}) // if this fails, the next poll finds p dead
 }

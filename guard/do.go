@@ -16,8 +16,8 @@ import (
 // left, and Do starts again, up to ten times. So fn may run several times, and
 // must do nothing outside of the transaction. o may be nil.
 //
-// If l is a [holdfast.Lease], all of it ends with the lease too: the context of
-// fn is the lease's.
+// If l is a [holdfast.Lease], Do ends with the lease too: the context of fn is
+// the lease's.
 //
 // Errors: the driver's if it cannot begin; fn's own, as it is, after a roll-back; those of
 // [Dialect.Check]; that of a commit, after which the transaction may or may not have been
@@ -29,7 +29,7 @@ func (d *Dialect) Do(ctx context.Context, db *sql.DB, o *sql.TxOptions, l Lease,
 		if err != nil {
 			return fmt.Errorf("guard %q by %s: begin: %w", l.Name(), table, err)
 		}
-		defer tx.Rollback()                         // nothing, once it is committed
+		defer tx.Rollback()                         // does nothing once it is committed
 		if err := d.Check(ctx, tx, l); err != nil { //mutant:guard-do-checks
 			return err
 		}

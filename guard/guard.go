@@ -1,8 +1,7 @@
 // Package guard checks fencing tokens where it matters: at the resource that a lock
 // protects. A holder that was stopped for longer than its TTL does not know, when it goes
-// on, that another has the name by now; its write arrives late, on top of the other's. A
-// resource that remembers the newest token it has seen, and refuses older ones, is safe
-// even then.
+// on, that another has the name by now; its late write overwrites the other's. A resource
+// that remembers the newest token it has seen, and refuses older ones, is safe even then.
 //
 // For an SQL database (SQLite, PostgreSQL, MySQL, MariaDB) it is one call at the
 // beginning of a transaction:
@@ -48,10 +47,10 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A Lease is what a guard has to know of one. A [*holdfast.Lease] is one; of
-// several names taken together it is [holdfast.LeaseSet.Lease] of the name. A
-// program that was handed a token, as those that `holdfast run` starts, can
-// make its own.
+// A Lease is what a guard needs to know of a lease. A [*holdfast.Lease] is one;
+// if several names were taken together, use [holdfast.LeaseSet.Lease] of the
+// name. A program that was passed a token, such as one that `holdfast run`
+// starts, can make its own.
 type Lease interface {
 	// Name is the name of the lock.
 	Name() string

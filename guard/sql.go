@@ -34,14 +34,13 @@ const table = "table holdfast_fence"
 
 // SQLite checks tokens in SQLite 3.35 or newer, by any driver.
 //
-// Make Check the first statement of its transaction. A write lease's check takes
-// the database's write lock there and then, and waits for it as long as the
-// connection's busy_timeout says; behind a statement that reads, SQLite would
-// have to turn a read lock into the write lock, and fails at once if another
-// has written meanwhile (SQLITE_BUSY): safe, but it must be started again, which [Dialect.Do]
-// does not do on SQLite. The check of a read lease only reads, so a transaction that
-// writes after it can fail in that way too. Where the driver can, BEGIN IMMEDIATE
-// prevents that.
+// Make Check the first statement of its transaction. A write lease's check takes the
+// database's write lock there and then, and waits for it as long as the connection's
+// busy_timeout says; after a statement that reads, SQLite would have to turn a read lock into
+// the write lock, and fails at once if another transaction has written meanwhile
+// (SQLITE_BUSY): safe, but the transaction must be started again, which [Dialect.Do] does not
+// do on SQLite. The check of a read lease only reads, so a transaction that writes after it
+// can fail in that way too. Where the driver can, BEGIN IMMEDIATE prevents that.
 var SQLite = &Dialect{
 	schema: `CREATE TABLE IF NOT EXISTS holdfast_fence (name BLOB NOT NULL PRIMARY KEY, fence INTEGER NOT NULL) WITHOUT ROWID`,
 	raise: `INSERT INTO holdfast_fence (name, fence) VALUES (?, ?)
@@ -50,9 +49,9 @@ var SQLite = &Dialect{
 	forget: `DELETE FROM holdfast_fence WHERE name = ?`,
 }
 
-// PostgreSQL checks tokens in PostgreSQL, by any driver, under any isolation
-// level. Above READ COMMITTED a transaction that comes at the same time as another can
-// fail with a serialization failure (40001): start it again, as [Dialect.Do] does.
+// PostgreSQL checks tokens in PostgreSQL, by any driver, under any isolation level.
+// Above READ COMMITTED, one of two concurrent transactions can fail with a
+// serialization failure (40001): start it again, as [Dialect.Do] does.
 //
 // A write lease's check locks the fence's row until the transaction ends; a read
 // lease's shares it with other readers.
@@ -66,14 +65,14 @@ var PostgreSQL = &Dialect{
 }
 
 // MySQL checks tokens in MariaDB or MySQL with InnoDB, by
-// github.com/go-sql-driver/mysql, under any isolation level. A transaction that comes at
-// the same time as another can be chosen to end a deadlock (1213): start it again, as
-// [Dialect.Do] does.
+// github.com/go-sql-driver/mysql, under any isolation level. One of two concurrent
+// transactions can be chosen to end a deadlock (1213): start it again, as [Dialect.Do]
+// does.
 //
 // A write lease's check locks the fence's row until the transaction ends; a read
 // lease's shares it with other readers. It must be the first statement of the
-// transaction: under REPEATABLE READ, the default, what is read after an earlier
-// read is as old as that.
+// transaction: under REPEATABLE READ, the default, a later read sees data as old
+// as the first read.
 var MySQL = &Dialect{
 	schema: `CREATE TABLE IF NOT EXISTS holdfast_fence (name VARBINARY(512) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL) ENGINE=InnoDB`,
 	raise: `INSERT INTO holdfast_fence (name, fence) VALUES (?, LAST_INSERT_ID(?))
@@ -84,9 +83,9 @@ var MySQL = &Dialect{
 	forget: `DELETE FROM holdfast_fence WHERE name = ?`,
 }
 
-// Schema is the statement that makes the table of fences, holdfast_fence, if it
-// is not there. It has one row for each name that was ever checked by a write
-// lease, until [Dialect.Forget].
+// Schema returns the statement that creates the table of fences,
+// holdfast_fence, if it does not exist. It has one row for each name that was
+// ever checked by a write lease, until [Dialect.Forget].
 func (d *Dialect) Schema() string { return d.schema }
 
 // Check returns nil if the resource has not seen a newer token, and a
@@ -112,7 +111,7 @@ func (d *Dialect) CheckTx(ctx context.Context, tx Tx, l Lease) error {
 	if err != nil {
 		return err
 	}
-	// After the mode: a token of before an upgrade is too small for a write.
+	// Read after the mode: a token from before an upgrade is too small for a write.
 	token := l.Token()
 	fence, err := d.fence(ctx, tx, []byte(l.Name()), token, raises) //mutant:guard-fence-of-name
 	if err != nil {

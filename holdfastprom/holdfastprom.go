@@ -16,15 +16,16 @@
 //	holdfast_failures_total{operation,reason}    claims, renewals and releases that failed
 //	holdfast_renewal_lateness_seconds            histogram: from when a renewal was due to its answer
 //
-// All have the label store, which is the description of the store, such as "Redis at 10.0.0.1:6379, database 0".
-// The operation is claim, renewal or release. The reason is indeterminate (the store did not answer before the claim's
-// deadline, or the outcome is indeterminate), denied, corrupt, mismatch or other. A renewal that failed is
-// repeated, so it costs nothing yet; each attempt counts. A claim whose caller canceled it before the store had
-// answered is not counted. Waits, refusals and hold times of elections are not counted: a standby candidate may
-// wait for days, and the terms of leaders would hide the hold times of locks.
+// All have the label store, which is the description of the store, such as "Redis at 10.0.0.1:6379,
+// database 0". The operation is claim, renewal or release. The reason is indeterminate (the store
+// did not answer before the claim's deadline, or the outcome is indeterminate), denied, corrupt,
+// mismatch or other. A failed renewal is repeated, so it does no harm yet; each attempt counts. A
+// claim that its caller canceled before the store had answered is not counted. Waits, refusals and
+// hold times of elections are not counted: a standby candidate may wait for days, and the terms of
+// leaders would hide the hold times of locks.
 //
-// There is no label for the lock's name unless [Options.Label] makes one: names such as invoice/42 have no
-// bound, and each would be a series forever.
+// There is no label for the lock's name unless [Options.Label] makes one: the number of names such
+// as invoice/42 is unbounded, and each would be a series forever.
 //
 // In the repository docs/operate.md has alerting rules, and docs/grafana.json is a dashboard.
 package holdfastprom
@@ -40,18 +41,16 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Options of a Collector; nil is the same as an empty one.
+// Options configure a Collector; nil is the same as an empty one.
 type Options struct {
-	// Label returns the value of the label "name" for the name of a lock, one of a few
-	// values, as each is a series: "invoice" for invoice/42. It must be quick, always
-	// return the same value for a name, and be safe for concurrent use. Default: no such
-	// label.
+	// Label returns the value of the label "name" for the name of a lock: "invoice" for invoice/42.
+	// It must return one of a few values, because each is a series. It must be quick, always return
+	// the same value for a name, and be safe for concurrent use. Default: no such label.
 	Label func(name string) string
 }
 
-// A Collector is a [prometheus.Collector] of the events that Observe is given.
-// It may be used for several lockers at a time. Its methods are safe for
-// concurrent use.
+// A Collector is a [prometheus.Collector] of the events passed to Observe. One Collector may serve
+// several lockers at a time. Its methods are safe for concurrent use.
 type Collector struct {
 	label func(string) string
 
@@ -69,18 +68,17 @@ type Collector struct {
 	series map[[2]string]*series // by store and label
 }
 
-// series are those of one store and label, so that an event need not look them
-// up one by one.
+// series are the series of one store and label, so that an event need not look them up one by one.
 type series struct {
 	holds                       prometheus.Gauge
 	handovers, refusals, losses prometheus.Counter
 	waits, held, lateness       prometheus.Observer
 	failures                    *prometheus.CounterVec
-	last                        func() prometheus.Gauge // there is none before the first grant
+	last                        func() prometheus.Gauge // creates the series: there is none before the first grant
 }
 
-// New returns a Collector. Register it, and set [holdfast.Options].Observer of each locker
-// to its Observe. o may be nil.
+// New returns a Collector. Register it, and set [holdfast.Options].Observer of each locker to its
+// Observe. o may be nil.
 func New(o *Options) *Collector {
 	c := &Collector{series: map[[2]string]*series{}}
 	labels := []string{"store"}
@@ -174,8 +172,9 @@ func (s *series) fail(operation string, err error) {
 
 const indeterminate = "indeterminate"
 
-// reason is one of a few. A claim whose context ended before the store had
-// answered is indeterminate too.
+// reason returns one of a few values. A claim whose context ended before the store had answered is
+// indeterminate too. adapters/holdfastotel has the same function, and must return the same: they
+// share no internal package, since the root module in use may be newer than this module.
 func reason(err error) string {
 	for _, r := range []struct {
 		err  error
@@ -191,9 +190,10 @@ func reason(err error) string {
 	return "other"
 }
 
-// of returns the series of the event. All of them but the time of the last grant begin at 0 together: an
-// increase is seen from the first loss on, and a rule needs no "or vector(0)". What the first event itself counts is
-// no increase to Prometheus, which has not seen the 0.
+// of returns the series of the event. All of them, except the time of the last grant, begin at 0
+// together. So an increase is seen from the first loss on, and a rule needs no "or vector(0)".
+// Prometheus does not see what the first event itself counts as an increase, because it has not
+// seen the 0.
 func (c *Collector) of(e holdfast.Event) *series {
 	key := [2]string{text(e.Store)}
 	if c.label != nil {
@@ -230,5 +230,5 @@ func (c *Collector) of(e holdfast.Event) *series {
 	return s
 }
 
-// text is what may be the value of a label: a directory's name need not be.
+// text makes s a valid label value: a directory's name need not be valid UTF-8.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -51,7 +51,7 @@ func value(t *testing.T, c prometheus.Collector, metric string, labels map[strin
 		}
 	}
 	if found != 1 {
-		t.Fatalf("%d series of %s %v, want one", found, metric, labels)
+		t.Fatalf("got %d series of %s %v, want one", found, metric, labels)
 	}
 	return v
 }
@@ -106,7 +106,7 @@ func TestCollector_CountsWhatALockerDoes(t *testing.T) {
 		count("holdfast_losses_total", nil, 1)
 		count("holdfast_holds", nil, 0)
 		if v := value(t, metrics, "holdfast_failures_total", map[string]string{"operation": "renewal", "reason": "indeterminate"}); v < 10 {
-			t.Errorf("%v attempts to renew failed in 20 s, want one at least each second", v)
+			t.Errorf("%v renewals failed in 20 s, want at least one each second", v)
 		}
 		mem.Fail(nil)
 		three := lock("three")
@@ -243,7 +243,7 @@ holdfast_holds{name="order",store="s"} 1000
 		want int
 	}{{none, 11}, {some, 22}} { // holds, waits, hold times, last grant, handovers, refusals, losses, lateness, three failures
 		if n := testutil.CollectAndCount(c.of); n != c.want {
-			t.Errorf("%d series, want %d", n, c.want)
+			t.Errorf("got %d series, want %d", n, c.want)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func TestCollector_ALabelIsAlwaysText(t *testing.T) {
 	metrics := holdfastprom.New(&holdfastprom.Options{Label: func(string) string { return "\xff" }})
 	metrics.Observe(holdfast.Event{Kind: holdfast.EventGranted, Store: "file:/\xfe"})
 	if v := value(t, metrics, "holdfast_holds", map[string]string{"store": "file:/\uFFFD", "name": "\uFFFD"}); v != 1 {
-		t.Errorf("%v holds", v)
+		t.Errorf("got %v holds, want 1", v)
 	}
 }
 
@@ -294,10 +294,10 @@ func TestCollector_IsUsedByManyAtATime(t *testing.T) {
 		for name := range 5 {
 			labels := map[string]string{"store": fmt.Sprint(s), "name": fmt.Sprint(name)}
 			if v := value(t, metrics, "holdfast_losses_total", labels); v != 4*40 {
-				t.Errorf("%v losses of %v, want 160", v, labels)
+				t.Errorf("got %v losses of %v, want 160", v, labels)
 			}
 			if v := value(t, metrics, "holdfast_holds", labels); v != 0 {
-				t.Errorf("%v holds of %v", v, labels)
+				t.Errorf("got %v holds of %v, want none", v, labels)
 			}
 		}
 	}

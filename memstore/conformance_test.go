@@ -63,7 +63,7 @@ func TestAComparisonGoesOnAfreshAfterWhatWasNotAnswered(t *testing.T) {
 			},
 		})
 		if opened != 6 {
-			t.Errorf("%d backings for one watch and four asks without an answer", opened)
+			t.Errorf("%d backings were opened for one watch and four asks without an answer, want 6", opened)
 		}
 	})
 }

@@ -43,12 +43,12 @@ type Store struct {
 	names map[string]*named
 	most  int    // names at a time since the map was made
 	sweep int    // how many names there may be before expired ones are removed
-	free  *named // of an idle name, to be used again
+	free  *named // that of an idle name, for reuse
 	last  int64  // the newest token of all idle names
 	now   func() queue.Time
 	fail  func(op, name string) error
 	sinks map[store.Process]func(store.Notification)
-	looks map[string]map[*func()]bool // what is to be called when a name has changed
+	looks map[string]map[*func()]bool // by name: the callbacks of WatchName
 }
 
 // named is the queue of a name in use, with room for the one entry that most
@@ -69,8 +69,8 @@ var _ interface {
 
 // New returns an empty Store.
 func New() *Store {
-	// Counted from here by the monotonic clock: a step of the wall clock ends
-	// no hold.
+	// The clock is monotonic and counts from here: a step of the wall clock
+	// ends no hold.
 	start := time.Now()
 	return newAt(func() queue.Time {
 		now := time.Now()
@@ -85,8 +85,8 @@ func newAt(now func() queue.Time) *Store {
 	}
 }
 
-// minSweep is the least number of names for which a sweep, or a smaller map, is
-// worth its while.
+// minSweep is the least number of names for which a sweep, or a smaller map,
+// pays.
 const minSweep = 1024
 
 // Fail makes every later operation for which f returns an error fail with that error
@@ -293,7 +293,7 @@ func (s *Store) Check(context.Context) []store.Finding { //mutant:check-tells-no
 // Close implements [store.Store]. The names stay: other lockers may use them.
 func (s *Store) Close() error { return nil }
 
-// away is why the store cannot be reached, if so.
+// away returns why the store cannot be reached, or nil.
 func (s *Store) away(ctx context.Context, op, name string) error {
 	if err := ctx.Err(); err != nil { //mutant:ended-context-ignored
 		return err //mutant:ended-context-loss
@@ -347,9 +347,9 @@ func (s *Store) change(name string, f func(queue.Time, *queue.Queue) queue.Chang
 }
 
 // forget drops the names whose entries have all expired, which no operation has noticed
-// since. It is called when there are twice as many names as after the last time. Where an
-// entry is left, the expired ones stay too: an operation with the id of one is answered
-// "lost".
+// since. It is called when there are twice as many names as after the last time. If a
+// name has an entry that has not expired, its expired ones stay too: an operation with
+// the id of one is answered "lost".
 func (s *Store) forget() {
 	now := s.now()
 	for name, n := range s.names {
@@ -362,7 +362,7 @@ func (s *Store) forget() {
 	s.sweep = max(minSweep, 2*len(s.names))
 }
 
-// shrink makes a new map: one that was large never gives its memory back.
+// shrink makes a new map, as a map never gives memory back.
 func (s *Store) shrink() {
 	old := s.names
 	s.names = make(map[string]*named, len(old))

@@ -29,7 +29,7 @@ func take(t testing.TB, s *Store, c store.Claim) store.Hold {
 	t.Helper()
 	a, err := s.Ask(t.Context(), c)
 	if err != nil || !a.Granted {
-		t.Fatalf("ask for %q: %+v, %v, want granted", c.Name, a, err)
+		t.Fatalf("ask for %q: got %+v, %v, want granted", c.Name, a, err)
 	}
 	return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
 }
@@ -37,7 +37,7 @@ func take(t testing.TB, s *Store, c store.Claim) store.Hold {
 func waits(t testing.TB, s *Store, c store.Claim) {
 	t.Helper()
 	if a, err := s.Ask(t.Context(), c); err != nil || a.Granted {
-		t.Fatalf("ask for %q: %+v, %v, want refused", c.Name, a, err)
+		t.Fatalf("ask for %q: got %+v, %v, want refused", c.Name, a, err)
 	}
 }
 
@@ -49,15 +49,15 @@ func TestAStoreMadeOutsideABubbleWorksInIt(t *testing.T) {
 		h := take(t, s, c)
 		a, err := s.Ask(t.Context(), w)
 		if err != nil || a.Granted || a.Until != c.TTL {
-			t.Fatalf("%+v, %v, want refused for %v", a, err, c.TTL)
+			t.Fatalf("got %+v, %v, want refused for %v", a, err, c.TTL)
 		}
 		time.Sleep(c.TTL - time.Millisecond)
 		if r := s.Renew(t.Context(), []store.Hold{h}); r[0].Err != nil {
-			t.Fatalf("renew just in time: %v", r[0].Err)
+			t.Fatalf("renewal just in time: %v", r[0].Err)
 		}
 		time.Sleep(c.TTL)
 		if r := s.Renew(t.Context(), []store.Hold{h}); !errors.Is(r[0].Err, store.ErrLost) {
-			t.Fatalf("renew too late: %v, want ErrLost", r[0].Err)
+			t.Fatalf("renewal too late: got %v, want ErrLost", r[0].Err)
 		}
 		take(t, s, claim("name"))
 	})
@@ -79,14 +79,14 @@ func TestNothingIsKeptOfIdleNames(t *testing.T) {
 	newest := holds[n-1].Token
 	holds = nil
 	if len(s.names) != 0 {
-		t.Fatalf("%d names are kept", len(s.names))
+		t.Fatalf("%d names are kept, want none", len(s.names))
 	}
 	if kept := heap() - before; kept > 100_000 {
-		t.Errorf("%d bytes are kept of %d idle names", kept, n)
+		t.Errorf("%d bytes are kept of %d idle names, want at most 100,000", kept, n)
 	}
 	runtime.KeepAlive(s)
 	if h := take(t, s, claim("name 0")); h.Token <= newest {
-		t.Errorf("token %d after %d", h.Token, newest)
+		t.Errorf("got token %d after %d, want a larger one", h.Token, newest)
 	}
 }
 
@@ -101,14 +101,14 @@ func TestAbandonedNamesAreForgotten(t *testing.T) {
 		}
 	}
 	if n := len(s.names); n > 2*minSweep {
-		t.Errorf("%d names are kept, of which at most 301 have not expired", n)
+		t.Errorf("%d names are kept, although at most 301 have not expired", n)
 	}
 	if s.names["name 0"] != nil {
-		t.Error("the first name is kept")
+		t.Error("the first name is kept, although it has expired")
 	}
 	pass(-10_000)
 	if h := take(t, s, claim("name 0")); h.Token <= first.Token {
-		t.Errorf("token %d after %d", h.Token, first.Token)
+		t.Errorf("got token %d after %d, want a larger one", h.Token, first.Token)
 	}
 }
 
@@ -124,14 +124,14 @@ func TestANameIsForgottenWholeOrNotAtAll(t *testing.T) {
 		take(t, s, claim(fmt.Sprint("name ", i)))
 	}
 	if a, err := s.Ask(t.Context(), dead); !errors.Is(err, store.ErrLost) {
-		t.Fatalf("the ask of an expired hold: %+v, %v, want ErrLost", a, err)
+		t.Fatalf("ask of an expired hold: got %+v, %v, want ErrLost", a, err)
 	}
 	take(t, s, w)
 }
 
 func TestAHeldNameCostsUnder200Bytes(t *testing.T) {
 	if b := bytesAName(t, 100_000); b > 200 {
-		t.Errorf("%.0f bytes a name", b)
+		t.Errorf("%.0f bytes a name, want at most 200", b)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestAnUncontendedPairAllocatesNothing(t *testing.T) {
 		}
 	})
 	if n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want none", n)
 	}
 }
 
@@ -162,31 +162,31 @@ func TestFailMakesEachOperationFailAndDoesNothing(t *testing.T) {
 	})
 	other := claim("other")
 	if _, err := s.Ask(ctx, other); !errors.Is(err, away) {
-		t.Errorf("ask: %v", err)
+		t.Errorf("ask: got %v, want the error of Fail", err)
 	}
 	if _, err := s.Poll(ctx, other); !errors.Is(err, away) {
-		t.Errorf("poll: %v", err)
+		t.Errorf("poll: got %v, want the error of Fail", err)
 	}
 	if r := s.Renew(ctx, []store.Hold{h}); !errors.Is(r[0].Err, away) {
-		t.Errorf("renew: %v", r)
+		t.Errorf("renew: got %v, want the error of Fail", r)
 	}
 	if err := s.Release(ctx, h); !errors.Is(err, away) {
-		t.Errorf("release: %v", err)
+		t.Errorf("release: got %v, want the error of Fail", err)
 	}
 	for _, err := range s.List(ctx, "name") {
 		if !errors.Is(err, away) {
-			t.Errorf("list: %v", err)
+			t.Errorf("list: got %v, want the error of Fail", err)
 		}
 	}
 	if err := s.BreakHold(ctx, store.Break{Name: "name", ID: h.ID, Token: h.Token}); !errors.Is(err, away) {
-		t.Errorf("break: %v", err)
+		t.Errorf("break: got %v, want the error of Fail", err)
 	}
 	if want := []string{"ask other", "poll other", "renew name", "release name", "list name", "break name"}; !slices.Equal(seen, want) {
 		t.Errorf("called for %q, want %q", seen, want)
 	}
 	s.Fail(nil)
 	if r := s.Renew(ctx, []store.Hold{h}); r[0].Err != nil {
-		t.Errorf("renew when it is back: %v", r[0].Err)
+		t.Errorf("renewal once the store answers: %v", r[0].Err)
 	}
 	take(t, s, other)
 }
@@ -202,7 +202,7 @@ func TestFailCanPickOneOperationOfOneName(t *testing.T) {
 		return nil
 	})
 	if r := s.Renew(ctx, []store.Hold{one, two}); !errors.Is(r[0].Err, away) || r[1].Err != nil {
-		t.Errorf("renewals %+v, want only the first to fail", r)
+		t.Errorf("renewals: got %+v, want only the first to fail", r)
 	}
 	if err := s.Release(ctx, one); err != nil {
 		t.Errorf("release: %v", err)
@@ -228,15 +228,15 @@ func TestBreakLosesEveryHoldOfANameAndGrantsTheNext(t *testing.T) {
 	s.Break("a name that nobody uses")
 	r := s.Renew(ctx, []store.Hold{one, two, other})
 	if !errors.Is(r[0].Err, store.ErrLost) || !errors.Is(r[1].Err, store.ErrLost) || r[2].Err != nil {
-		t.Errorf("renewals %+v, want the first two lost", r)
+		t.Errorf("renewals: got %+v, want the first two lost", r)
 	}
 	if len(notifications) != 1 || notifications[0].ID != w.ID {
-		t.Fatalf("notifications %+v, want one, for the first waiter", notifications)
+		t.Fatalf("notifications: got %+v, want one, for the first waiter", notifications)
 	}
 	h := take(t, s, w)
 	waits(t, s, later)
 	if r := s.Renew(ctx, []store.Hold{h}); r[0].Err != nil {
-		t.Errorf("the next hold: %v", r[0].Err)
+		t.Errorf("renewal of the next hold: %v", r[0].Err)
 	}
 	if len(s.names) != 2 {
 		t.Errorf("%d names are kept, want 2", len(s.names))
@@ -257,7 +257,7 @@ func TestNothingIsKeptOfAClosedLocker(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			if _, err := l.Mutex("name").Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatalf("%v, want a wait until the deadline", err)
+				t.Fatalf("got %v, want a wait until the deadline", err)
 			}
 			cancel()
 			if err := l.Close(); err != nil {

@@ -21,17 +21,17 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// form is the version of the stored form.
+// form is the version of the stored format.
 const form = 2
 
-// maxRecord leaves room for notes and notifications in the 16 MiB of a document.
+// maxRecord leaves space for notes and notifications in the 16 MiB of a document.
 const maxRecord = 4 << 20
 
 // maxInbox is how many notes one Load returns.
 const maxInbox = 1000
 
-// expires is the field that the TTL index is on. slack is how much later than it has to be it is: the server's clock is
-// not known to the millisecond.
+// expires is the field of the TTL index. slack is added to each expiry, because the server's clock is not known to
+// the millisecond.
 const (
 	expires   = "expiresAt"
 	indexName = "expiresAt_ttl"
@@ -41,40 +41,40 @@ const (
 // A backend is a record.Backend in a collection of MongoDB.
 type backend struct {
 	locks     *mongo.Collection
-	opened    *mongo.Client // by us, so closed by us; else nil
-	address   string        // for people
+	opened    *mongo.Client // opened by this package, which closes it; else nil
+	address   string        // for messages
 	retention time.Duration
 
-	ctx     context.Context // of what outlives a call, ended by Close
+	ctx     context.Context // of background work, ended by Close
 	end     context.CancelFunc
 	tasks   sync.WaitGroup
-	indexed atomic.Bool // the index was seen to
+	indexed atomic.Bool // creating the index was started
 
-	trying chan struct{} // of capacity 1: the one who tries the server
+	trying chan struct{} // of capacity 1: held while the server is tried
 	mu     sync.Mutex
-	level  string // the read concern of a Load; "": the server was not asked yet
+	level  string // the read concern of a Load; "" until the server was asked
 	fit    bool   // the server has passed the trial
 	clock  clock
 	own    map[session.ID]own
 }
 
-// A clock is the server's, as last read: in microseconds since 1970, at some moment between two local ones.
+// A clock is the server's clock as last read, in microseconds since 1970, at some time between sent and heard.
 type clock struct {
 	server      int64
 	sent, heard store.Instant
 }
 
-// earliest and latest are the least and the most that it can show now.
+// earliest and latest bound what the clock can show now.
 func (c clock) earliest() int64 { return c.server + store.Now().Sub(c.heard).Microseconds() }
 func (c clock) latest() int64   { return c.server + store.Now().Sub(c.sent).Microseconds() + 1000 }
 
-// A stored document is that of a name, or of a session.
+// A stored is the document of a name or of a session.
 type stored struct {
 	V     int64         `bson:"v"`
-	Rev   bson.Binary   `bson:"rev"` // random, another with each swap
+	Rev   bson.Binary   `bson:"rev"` // random; each swap draws a new one
 	Data  []byte        `bson:"data"`
 	Inbox []note        `bson:"inbox"`
-	At    bson.DateTime `bson:"at"` // of the last swap, or renewal
+	At    bson.DateTime `bson:"at"` // of the last swap or renewal
 
 	TTL   int64         `bson:"ttl"` // of a session, in milliseconds
 	Calls int64         `bson:"calls"`
@@ -87,7 +87,7 @@ type note struct {
 	Data []byte `bson:"data"`
 }
 
-// object is a document of keys and values in turn.
+// object returns a document from alternating keys and values.
 func object(pairs ...any) bson.D {
 	d := make(bson.D, 0, len(pairs)/2)
 	for i := 0; i < len(pairs); i += 2 {
@@ -96,7 +96,7 @@ func object(pairs ...any) bson.D {
 	return d
 }
 
-// The _id of a document is binary: so a collation changes nothing, and a name is any bytes.
+// binary returns the _id of a document. It is binary, so collations do not matter and a name can be any bytes.
 func binary(kind byte, id []byte) bson.Binary { return bson.Binary{Data: append([]byte{kind}, id...)} }
 
 func nameID(name string) bson.Binary { return binary('n', []byte(name)) }
@@ -113,10 +113,10 @@ func newRev() bson.Binary {
 
 func revOf(version string) bson.Binary { return bson.Binary{Data: []byte(version)} }
 
-// now has the server write when it does so.
+// now makes the server write the current time.
 var now = object("at", true)
 
-// durable is what each write waits for, whatever the client's write concern is.
+// durable is the write concern of every write, whatever the client's is.
 var durable = object("w", "majority", "j", true) //mutant:mongo-one-member-is-enough
 
 // Traits implements [record.Backend].
@@ -124,17 +124,17 @@ func (b *backend) Traits() record.Traits {
 	return record.Traits{Void: record.VoidByMark, Notifies: true, Clock: true, MaxRecord: maxRecord, Retention: b.retention}
 }
 
-// run sends one command to the primary, once. The driver does not repeat raw commands, whatever the client's
-// retryWrites: the caller resolves unanswered ones.
+// run sends one command to the primary, once. The driver does not retry raw commands, whatever the client's
+// retryWrites is. The caller resolves commands without an answer.
 func (b *backend) run(ctx context.Context, command bson.D, reply any) error {
-	// With a session of the caller's this command would be part of its
-	// transaction.
+	// If the context has the caller's session, the command would be part of its transaction.
 	ctx = mongo.NewSessionContext(ctx, nil)
 	return b.locks.Database().RunCommand(ctx, command, options.RunCmd().SetReadPreference(readpref.Primary())).Decode(reply)
 }
 
-// modify updates the one document that the query matches, and returns it, or those fields, after the update: nil
-// if none matched, or if upsert met another document. A majority has it in its journal before the answer.
+// modify updates the one document that matches the query, and returns it, or the given fields of it, after the
+// update. It returns nil if none matched, or if an upsert conflicted with another document. When the server answers,
+// a majority has the write in its journal.
 func (b *backend) modify(ctx context.Context, query, update bson.D, upsert bool, fields ...any) (*stored, error) {
 	var reply struct {
 		Value *stored `bson:"value"`
@@ -161,7 +161,7 @@ func (b *backend) modify(ctx context.Context, query, update bson.D, upsert bool,
 	return reply.Value, nil
 }
 
-// heard notes the server's clock in the answer to a request.
+// heard notes the server's clock from the answer to a request.
 func (b *backend) heard(at bson.DateTime, sent store.Instant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -174,8 +174,8 @@ func (b *backend) time() clock {
 	return b.clock
 }
 
-// find reads one document, as the newest write that a majority has confirmed left it: the primary answers once it has made
-// sure that it is primary still. A read of another kind may come from one that has been replaced and does not know.
+// find reads one document with all writes that a majority has confirmed: the primary answers only once it has made sure
+// that it is still the primary. Other reads may be answered by one that was replaced and does not know it.
 func (b *backend) find(ctx context.Context, id bson.Binary) (bson.Raw, error) {
 	b.mu.Lock()
 	level := b.level
@@ -204,7 +204,7 @@ func (b *backend) parse(what string, raw bson.Raw) (d stored, err error) {
 	return d, err
 }
 
-// read is the record of a document.
+// read returns the record of a document.
 func (d *stored) read(now int64) record.Record {
 	r := record.Record{Data: d.Data, Version: string(d.Rev.Data), Now: now, More: len(d.Inbox) > maxInbox}
 	for _, n := range d.Inbox[:min(len(d.Inbox), maxInbox)] {
@@ -229,8 +229,8 @@ func (b *backend) Load(ctx context.Context, name string) (r record.Record, err e
 	return d.read(b.time().earliest()), nil
 }
 
-// Swap implements [record.Backend]: an update that depends on the random number of the swap before, and on the
-// notes that it takes in. A new document depends on its own number: so it meets no other, and is not done twice.
+// Swap implements [record.Backend]. It is an update that requires the random number of the previous swap and the notes
+// that it takes in. An upsert requires its own new number, so it matches no other document and cannot run twice.
 func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
 	if err = b.prepare(ctx); err != nil {
 		return out, err
@@ -240,7 +240,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	set := object("rev", rev, "data", bson.Binary{Data: s.Data}, "woke", letters(rev, s.Notifications))
 	if s.Old.Version == "" {
 		if old = rev; utf8.ValidString(s.Name) {
-			set = append(set, bson.E{Key: "name", Value: s.Name}) // for people
+			set = append(set, bson.E{Key: "name", Value: s.Name}) // for people who read the collection
 		}
 	}
 	query := object("_id", nameID(s.Name), "v", int32(form), "rev", old) //mutant:mongo-swap-depends
@@ -270,7 +270,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	return record.Outcome{Done: true, Current: true, Inbox: true, Now: d.read(int64(d.At) * 1000)}, nil
 }
 
-// join appends to the inbox, which depends on nothing but that the name is there, and leaves its number as it is.
+// join appends to the inbox. It requires only that the name's document exists, and does not change its number.
 func (b *backend) join(ctx context.Context, name string, notes []record.Note) (out record.Outcome, err error) {
 	each := make(bson.A, len(notes))
 	for i, n := range notes {
@@ -310,7 +310,7 @@ func (b *backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[r
 	}
 }
 
-// each reads the documents of this package that a filter matches, until f returns false. They may be
+// each calls f with the documents of this package that match the filter, until f returns false. The documents may be
 // stale.
 func (b *backend) each(ctx context.Context, filter bson.D, f func(id []byte, raw bson.Raw) bool) error {
 	cursor, err := b.locks.Database().RunCommandCursor(mongo.NewSessionContext(ctx, nil), object("find", b.locks.Name(), "filter", filter),
@@ -327,7 +327,7 @@ func (b *backend) each(ctx context.Context, filter bson.D, f func(id []byte, raw
 	return cursor.Err()
 }
 
-// index creates the TTL index, once and in the background, as locks do not need it: without it, or without the
+// index starts creating the TTL index, once, in the background, because locks do not need it. Without the index, or the
 // right to create it, unused documents stay.
 func (b *backend) index() {
 	if b.indexed.Swap(true) { //mutant:mongo-index-made-each-swap

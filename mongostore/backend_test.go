@@ -132,6 +132,6 @@ func TestAnUnrenewedSessionIsForgotten(t *testing.T) {
 	}
 	begin()
 	if _, kept := b.own[old]; kept || len(b.own) != 2 || b.own[renewed].ttl != time.Minute {
-		t.Fatalf("%d sessions are kept, want the one that is renewed and the one that was just begun", len(b.own))
+		t.Fatalf("got %d sessions kept, want the renewed one and the new one", len(b.own))
 	}
 }

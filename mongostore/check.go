@@ -13,14 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// leastWire is the version of the protocol of MongoDB 4.4.
+// leastWire is the protocol version of MongoDB 4.4.
 const leastWire = 9
 
-// clockAge is how long the server's clock is assumed to run like the local
-// one.
+// clockAge is how long the server's clock is assumed to run at the local clock's rate.
 const clockAge = 5 * time.Minute
 
-// What a server says of itself.
+// A hello is what a server reports about itself.
 type hello struct {
 	Wire    int           `bson:"maxWireVersion"`
 	Set     string        `bson:"setName"`
@@ -44,13 +43,13 @@ func (b *backend) hello(ctx context.Context) (h hello, err error) {
 	if b.level = "local"; h.Set != "" || h.Message == "isdbgrid" {
 		b.level = "linearizable" //mutant:mongo-level
 	}
-	if !b.fit { // better than nothing: through a mongos it is the clock of the mongos
+	if !b.fit { // until the trial reads a better clock: through a mongos, this is the clock of the mongos
 		b.clock = clock{int64(h.Time) * 1000, sent, store.Now()}
 	}
 	return h, nil
 }
 
-// kind is the kind of server, as it reports; the error says that it cannot be used, whatever a trial shows.
+// kind returns the kind of server that it reports, or an error if that kind cannot be used, whatever a trial shows.
 func (b *backend) kind(h hello) (what string, err error) {
 	never := func(why string) error { return fmt.Errorf("%w: %s %s", store.ErrUnsupported, b.address, why) }
 	if h.Set == "globaldb" || strings.Contains(h.Primary+h.Me, ".mongo.cosmos.azure.com") { //mutant:mongo-cosmos-is-refused
@@ -69,8 +68,8 @@ func (b *backend) kind(h hello) (what string, err error) {
 	return "a standalone: waiters poll, and what its disk loses is lost; turn it into a replica set, if only of one member", nil
 }
 
-// prepare makes sure, once, that the server does what locks need, and that its clock was read of late. With an error that matches
-// store.ErrDenied a Load works still.
+// prepare makes sure, once, that the server does what locks need, and that its clock was read recently. After an error
+// that matches store.ErrDenied, a Load still works.
 func (b *backend) prepare(ctx context.Context) error {
 	ready := func() bool {
 		b.mu.Lock()
@@ -105,12 +104,12 @@ func (b *backend) prepare(ctx context.Context) error {
 	return nil
 }
 
-// racers are how many write at once in a trial.
+// racers is how many writers a trial runs at the same time.
 const racers = 4
 
-// try makes the server do what locks need, in a document of its own: exactly one of several creators succeeds,
-// exactly one of several writers that change it from there succeeds, and the document has that writer's value
-// and no other's.
+// try makes the server do what locks need, in a document of its own. Exactly one of several creators must succeed, then
+// exactly one of several writers that change that version, and the document must have the value of that writer and of
+// no other.
 func (b *backend) try(ctx context.Context) error {
 	trial := binary('t', newRev().Data)
 	made, err := b.race(ctx, "make", func(i int, rev bson.Binary) (*stored, error) {
@@ -127,7 +126,7 @@ func (b *backend) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What is pulled leaves what else was pushed.
+	// A $pull must keep what others pushed.
 	query := object("_id", trial, "v", int32(form), "rev", next)
 	last := bson.A{object("key", "z", "data", next)}
 	if _, err := b.modify(ctx, query, object("$push", object("inbox", object("$each", last))), false); err != nil {
@@ -152,7 +151,7 @@ func (b *backend) unfit(why string) error {
 	return fmt.Errorf("%w: %s is not safe for locks, two could hold one: it %s; use MongoDB, or another store", store.ErrUnsupported, b.address, why)
 }
 
-// race runs some writes at once, and returns the number of the one that succeeded.
+// race runs several writes at the same time, and returns the number of the one that succeeded.
 func (b *backend) race(ctx context.Context, what string, write func(i int, rev bson.Binary) (*stored, error)) (won bson.Binary, err error) {
 	var all sync.WaitGroup
 	var revs [racers]bson.Binary
@@ -182,7 +181,7 @@ func (b *backend) race(ctx context.Context, what string, write func(i int, rev b
 	return won, nil
 }
 
-// Check implements [record.Backend]. It writes a document for the trial, which the TTL index has deleted.
+// Check implements [record.Backend]. It writes a document for the trial, which the TTL index deletes.
 func (b *backend) Check(ctx context.Context) []store.Finding {
 	sent := store.Now()
 	wall := time.Now()

@@ -58,14 +58,14 @@ func TestAnUnsafeServerIsRefused(t *testing.T) {
 		defer s.Close()
 		_, err := s.Ask(t.Context(), mutex("n"))
 		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "use MongoDB") {
-			t.Errorf("%+v: %v, want ErrUnsupported, and what to do", o, err)
+			t.Errorf("%+v: %v, want ErrUnsupported with what to do", o, err)
 		}
 		reported := false
 		for _, f := range s.Check(t.Context()) {
 			reported = reported || errors.Is(f.Err, store.ErrUnsupported)
 		}
 		if !reported {
-			t.Errorf("%+v: the doctor finds nothing", o)
+			t.Errorf("%+v: Check reports no failure", o)
 		}
 	}
 }
@@ -82,17 +82,17 @@ func TestAReadOnlyUserCanLook(t *testing.T) {
 	}
 	r, err := reader.b.Load(t.Context(), "n")
 	if err != nil || len(r.Data) == 0 || r.Now <= 0 {
-		t.Errorf("%d bytes, %v", len(r.Data), err)
+		t.Errorf("got %d bytes, %v", len(r.Data), err)
 	}
 	names := 0
 	for one, err := range reader.b.List(t.Context(), 0) {
 		if err != nil || one.Name != h.Name {
-			t.Errorf("%q, %v", one.Name, err)
+			t.Errorf("got %q, %v", one.Name, err)
 		}
 		names++
 	}
 	if names != 1 {
-		t.Errorf("%d names", names)
+		t.Errorf("got %d names, want 1", names)
 	}
 	if _, err := reader.Ask(t.Context(), mutex("m")); !errors.Is(err, store.ErrDenied) {
 		t.Errorf("%v, want ErrDenied", err)
@@ -125,14 +125,14 @@ func TestATrialIsMadeOnce(t *testing.T) {
 		return n
 	}
 	if n := trials(); n != 1 {
-		t.Errorf("%d trials", n)
+		t.Errorf("got %d trials, want 1", n)
 	}
 	clock.advance(2 * time.Minute)
 	if n := trials(); n != 0 {
-		t.Errorf("%d trials two minutes later", n)
+		t.Errorf("got %d trials two minutes later, want none", n)
 	}
 	if n := server.Sent("hello") - was; n > 2 { // the driver sends hellos, too
-		t.Errorf("hello was sent %d times more", n)
+		t.Errorf("hello was sent %d more times", n)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestYoungNamesAreNotListedAsOld(t *testing.T) {
 			got += one.Name + " "
 		}
 		if got != want {
-			t.Errorf("unwritten for %v: %q, want %q", age, got, want)
+			t.Errorf("unwritten for %v: got %q, want %q", age, got, want)
 		}
 	}
 }

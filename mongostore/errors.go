@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Codes of the server's errors.
+// Error codes of the server.
 const (
 	badValue             = 2
 	failedToParse        = 9
@@ -29,8 +29,8 @@ const (
 	noChangeStreams      = 40573
 )
 
-// hasCode reports whether the server answered a command with one of these
-// codes. A write concern error does not count: then the write was done.
+// hasCode reports whether the server answered a command with one of these codes. A write concern error does not count,
+// because the write was done.
 func hasCode(err error, codes ...int) bool {
 	var e mongo.CommandError
 	if !errors.As(err, &e) {
@@ -44,7 +44,7 @@ func hasCode(err error, codes ...int) bool {
 	return false
 }
 
-// failed makes an error of the driver or the server one for people, and says of some that they are definite.
+// failed turns an error of the driver or the server into one of package store where its kind is known, and explains it.
 func (b *backend) failed(err error) error {
 	tell := func(kind error, advice string) error { return fmt.Errorf("%w: %s: %w%s", kind, b.address, err, advice) }
 	switch {

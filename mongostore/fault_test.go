@@ -45,7 +45,7 @@ func mustRenew(t *testing.T, s *Store, holds ...store.Hold) {
 func isIndeterminate(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-		t.Fatalf("%v, want an indeterminate one that matches ErrUnavailable", err)
+		t.Fatalf("%v, want an indeterminate error that matches ErrUnavailable", err)
 	}
 }
 
@@ -55,7 +55,7 @@ func isFree(t *testing.T, s *Store, name string) {
 	c.Try = true
 	a := storetest.MustAsk(t, s, c)
 	if !a.Granted {
-		t.Fatalf("%q is not free: %+v, %+v", name, a, storetest.MustList(t, s, name))
+		t.Fatalf("%q is not free: got %+v, %+v", name, a, storetest.MustList(t, s, name))
 	}
 	if err := s.Release(t.Context(), store.Hold{Name: name, ID: c.ID, Token: a.Token}); err != nil {
 		t.Fatal(err)
@@ -66,9 +66,9 @@ func isFree(t *testing.T, s *Store, name string) {
 func TestAnUnansweredAskIsRepeatedByItsID(t *testing.T) {
 	t.Parallel()
 	for what, f := range map[string]mongosim.Fault{
-		"the reply is lost": {Cut: true}, "the request is lost": {Cut: true, Before: true}, "a majority has not confirmed it": {Code: 64, Name: "WriteConcernFailed"},
-		"it is no longer primary": {Before: true, Code: 10107, Name: "NotWritablePrimary"}, "it shuts down": {Before: true, Code: 91, Name: "ShutdownInProgress"},
-		"it steps down": {Code: 11602, Name: "InterruptedDueToReplStateChange"},
+		"the reply is lost": {Cut: true}, "the request is lost": {Cut: true, Before: true}, "no majority has confirmed the write": {Code: 64, Name: "WriteConcernFailed"},
+		"the server is no longer primary": {Before: true, Code: 10107, Name: "NotWritablePrimary"}, "the server shuts down": {Before: true, Code: 91, Name: "ShutdownInProgress"},
+		"the server steps down": {Code: 11602, Name: "InterruptedDueToReplStateChange"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +80,7 @@ func TestAnUnansweredAskIsRepeatedByItsID(t *testing.T) {
 			isIndeterminate(t, err)
 			h := storetest.MustHold(t, s, c)
 			if st := storetest.MustList(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].Token != h.Token {
-				t.Errorf("%+v, want one entry with token %d", st, h.Token)
+				t.Errorf("got %+v, want one entry with token %d", st, h.Token)
 			}
 			mustRenew(t, s, h)
 			server.Fault("$set", f)
@@ -116,10 +116,10 @@ func TestEachCommandIsSentOnce(t *testing.T) {
 			was := server.Sent(command)
 			server.Fault(command, f)
 			if err := try(); err == nil || store.Definite(err) {
-				t.Errorf("%s with %+v: %v", command, f, err)
+				t.Errorf("%s with %+v: %v, want indeterminate", command, f, err)
 			}
 			if n := server.Sent(command) - was; n != 1 {
-				t.Errorf("%s with %+v: sent %d times", command, f, n)
+				t.Errorf("%s with %+v: sent %d times, want once", command, f, n)
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func TestASwapThatComesLateIsNotDone(t *testing.T) {
 		mustSwap(t, s.b, name, "newer")
 		server.Deliver()
 		if now, err := s.b.Load(t.Context(), name); err != nil || string(now.Data) != "newer" {
-			t.Errorf("%q, %v", now.Data, err)
+			t.Errorf("got %q, %v, want newer", now.Data, err)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func mustSwap(t *testing.T, b *backend, name, data string, all ...record.Notific
 		t.Fatal(err)
 	}
 	if out, err := b.Swap(t.Context(), &record.Swap{Name: name, Old: r, Data: []byte(data), Notifications: all}); err != nil || !out.Done {
-		t.Fatalf("%+v, %v", out, err)
+		t.Fatalf("got %+v, %v, want it done", out, err)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestALateCopyOfANoteBringsNothingBack(t *testing.T) {
 			case f.Late:
 				isIndeterminate(t, err)
 			case err != nil || a.Granted:
-				t.Fatalf("%+v, %v", a, err)
+				t.Fatalf("got %+v, %v, want no grant", a, err)
 			}
 			if err := one.Release(t.Context(), h); err != nil {
 				t.Fatal(err)
@@ -198,7 +198,7 @@ func TestALateCopyOfANoteBringsNothingBack(t *testing.T) {
 			was := server.Written()
 			server.Deliver()
 			if server.Written() != was+1 {
-				t.Fatal("the note has not come")
+				t.Fatal("the note has not arrived")
 			}
 			isFree(t, three, "n")
 			isFree(t, two, "n")
@@ -231,7 +231,7 @@ func TestARenewalThatComesLateRevivesNoEndedSession(t *testing.T) {
 	}
 	server.Deliver()
 	if left := mustLeft(t, other.b, id); left > 0 {
-		t.Errorf("%v are left", left)
+		t.Errorf("got %v left, want an ended session", left)
 	}
 	if _, err := s.b.Renew(t.Context(), id); !errors.Is(err, store.ErrLost) {
 		t.Errorf("%v, want ErrLost", err)
@@ -248,12 +248,12 @@ func TestASessionLastsAsLongAsAReadSays(t *testing.T) {
 	for _, at := range []time.Duration{0, 900 * time.Microsecond, time.Minute - 1500*time.Microsecond, time.Minute - 100*time.Microsecond} {
 		past.Store(int64(at))
 		if left := mustLeft(t, s.b, id); left <= 0 || left > time.Minute-at {
-			t.Errorf("after %v: %v are left, want no more than %v", at, left, time.Minute-at)
+			t.Errorf("after %v: got %v left, want at most %v", at, left, time.Minute-at)
 		}
 	}
 	past.Store(int64(time.Minute))
 	if left := mustLeft(t, s.b, id); left > 0 {
-		t.Errorf("at its end: %v are left", left)
+		t.Errorf("at its end: got %v left", left)
 	}
 }
 
@@ -261,7 +261,7 @@ func mustBegin(t *testing.T, b *backend, ttl time.Duration) session.ID {
 	t.Helper()
 	id := session.ID(newRev().Data)
 	if lasts, err := b.Begin(t.Context(), id, ttl); err != nil || lasts != ttl-time.Millisecond {
-		t.Fatalf("%v, %v", lasts, err)
+		t.Fatalf("got %v, %v", lasts, err)
 	}
 	return id
 }
@@ -293,7 +293,7 @@ func TestASessionThatIsRenewedMeanwhileIsNotEnded(t *testing.T) {
 	}), nil)
 	defer other.Close()
 	if left := mustLeft(t, other.b, id); left <= 0 || !renewed {
-		t.Errorf("%v are left, renewed: %v", left, renewed)
+		t.Errorf("got %v left, renewed: %v", left, renewed)
 	}
 	if _, err := s.b.Renew(t.Context(), id); err != nil {
 		t.Error(err)
@@ -309,7 +309,7 @@ func TestLiveDocumentsAreNotDeleted(t *testing.T) {
 	id := mustBegin(t, s.b, 10*24*time.Hour)
 	s.b.tasks.Wait() // the task that makes the index
 	if n := len(server.Indexes(database + "." + DefaultCollection)); n != 1 {
-		t.Fatalf("%d indexes", n)
+		t.Fatalf("got %d indexes, want 1", n)
 	}
 	for range 3 {
 		clock.advance(9 * 24 * time.Hour)
@@ -321,11 +321,11 @@ func TestLiveDocumentsAreNotDeleted(t *testing.T) {
 	}
 	clock.advance(12 * 24 * time.Hour)
 	if left := mustLeft(t, s.b, id); left > 0 {
-		t.Errorf("%v are left", left)
+		t.Errorf("got %v left", left)
 	}
 	clock.advance(2 * 24 * time.Hour)
 	if raw, err := s.b.find(t.Context(), sessionID(id)); err != nil || raw != nil {
-		t.Errorf("%v, %v, want it deleted", raw, err)
+		t.Errorf("got %v, %v, want it deleted", raw, err)
 	}
 }
 
@@ -357,7 +357,7 @@ func TestManyHoldsAreRenewedByOneRequest(t *testing.T) {
 	was := server.Sent("findAndModify") + server.Sent("find")
 	mustRenew(t, s, holds...)
 	if n := server.Sent("findAndModify") + server.Sent("find") - was; n > 5 { // one, and what the store does by itself meanwhile
-		t.Errorf("%d requests", n)
+		t.Errorf("got %d requests, want at most 5", n)
 	}
 	// The others get no notification when one hold is lost.
 	if err := s.BreakHold(t.Context(), store.Break{Name: "n7", ID: holds[7].ID, Token: holds[7].Token, Reason: "why"}); err != nil {
@@ -366,7 +366,7 @@ func TestManyHoldsAreRenewedByOneRequest(t *testing.T) {
 	for i, r := range s.Renew(t.Context(), holds) {
 		var lost *store.LostError
 		if i == 7 && (!errors.As(r.Err, &lost) || lost.Reason != "why") || i != 7 && r.Err != nil {
-			t.Errorf("%d: %+v", i, r)
+			t.Errorf("hold %d: got %+v", i, r)
 		}
 	}
 }
@@ -387,7 +387,7 @@ func TestABrokenStreamIsOpenedAgain(t *testing.T) {
 		select {
 		case got = <-heard:
 		case <-time.After(patience):
-			t.Fatal("nobody was told to look")
+			t.Fatal("no listener got a notification")
 		}
 	}
 }
@@ -411,10 +411,10 @@ func TestTheSameNotificationComesWithEachSwap(t *testing.T) {
 		select {
 		case got := <-heard:
 			if got != n {
-				t.Errorf("%+v, want %+v", got, n)
+				t.Errorf("got %+v, want %+v", got, n)
 			}
 		case <-time.After(patience):
-			t.Fatalf("the notification of swap %d has not come", i)
+			t.Fatalf("the notification of swap %d did not arrive", i)
 		}
 	}
 }
@@ -431,13 +431,13 @@ func TestAStandaloneLocksWithoutNotifications(t *testing.T) {
 		mustRenew(t, s, h)
 		waits := mutex("n")
 		if storetest.MustAsk(t, s, waits).Granted {
-			t.Error("two hold it")
+			t.Error("two claims hold the lock")
 		}
 		if err := s.Release(t.Context(), h); err != nil {
 			t.Fatal(err)
 		}
 		if a, err := s.Poll(t.Context(), waits); err != nil || !a.Granted || a.Token <= h.Token {
-			t.Errorf("the one who waits sees %+v, %v, after token %d", a, err, h.Token)
+			t.Errorf("the waiter polled %+v, %v, after token %d", a, err, h.Token)
 		}
 	}
 }

@@ -60,13 +60,13 @@ func TestEveryWriteIsAcknowledgedByAMajorityAndEachReadIsSureOfIt(t *testing.T) 
 					J bool
 				}
 				if err := bson.UnmarshalExtJSON([]byte(e.Command.Lookup("writeConcern").String()), false, &wc); err != nil || wc.W != "majority" || !wc.J {
-					t.Errorf("a write with write concern %s", e.Command.Lookup("writeConcern"))
+					t.Errorf("got a write with write concern %s", e.Command.Lookup("writeConcern"))
 				}
 			case "find":
 				reads++
 				id, level := e.Command.Lookup("filter", "_id"), e.Command.Lookup("readConcern", "level")
 				if got, _ := level.StringValueOK(); got != want {
-					t.Errorf("a read of %v with read concern %q, want %q", id, got, want)
+					t.Errorf("got a read of %v with read concern %q, want %q", id, got, want)
 				}
 				if _, data, ok := id.BinaryOK(); ok && data[0] == 's' {
 					close++
@@ -86,7 +86,7 @@ func TestEveryWriteIsAcknowledgedByAMajorityAndEachReadIsSureOfIt(t *testing.T) 
 		}
 		mu.Lock()
 		if writes < 6 || reads < 2 || close != 1 {
-			t.Errorf("%d writes, %d reads, %d of them of a session", writes, reads, close)
+			t.Errorf("got %d writes, %d reads, %d of them of a session", writes, reads, close)
 		}
 		mu.Unlock()
 	}
@@ -150,7 +150,7 @@ func TestAForeignDocumentIsLeftAlone(t *testing.T) {
 		}
 		cancel()
 		if now := documentOf(t, s, name); string(now) != string(was) {
-			t.Errorf("%v has become %v", was, now)
+			t.Errorf("%v was changed to %v", was, now)
 		}
 	}
 	put(t, s, object("_id", "a string", "v", int32(2), "rev", "x")) // it cannot be one of ours
@@ -160,7 +160,7 @@ func TestAForeignDocumentIsLeftAlone(t *testing.T) {
 		}
 	}
 	if listed != 3 {
-		t.Errorf("the list has %d errors", listed)
+		t.Errorf("got %d errors in the list", listed)
 	}
 }
 
@@ -184,14 +184,14 @@ func TestADeletedDocumentIsALossAndTheNameIsFree(t *testing.T) {
 	}
 	for i, r := range s.Renew(t.Context(), []store.Hold{h, other}) {
 		if !errors.Is(r.Err, store.ErrLost) {
-			t.Errorf("%d of two renewed: %v, want ErrLost", i, r.Err)
+			t.Errorf("hold %d of two: renewed with %v, want ErrLost", i, r.Err)
 		}
 	}
 	if next := storetest.MustHold(t, simStore(t, server), mutex("n")); next.Token <= h.Token {
-		t.Errorf("token %d after %d", next.Token, h.Token)
+		t.Errorf("got token %d after %d, want a larger one", next.Token, h.Token)
 	}
 	if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
-		t.Errorf("released: %v, want ErrLost", err)
+		t.Errorf("release: %v, want ErrLost", err)
 	}
 	if st := storetest.MustList(t, s, "n"); len(st.Entries) != 1 {
 		t.Errorf("%+v", st)
@@ -223,7 +223,7 @@ func fieldsOf(t *testing.T, d bson.Raw) string {
 		}
 	}
 	if len(fields) > 0 {
-		t.Errorf("fields that nobody has told of: %v", fields)
+		t.Errorf("got undocumented fields: %v", fields)
 	}
 	return strings.Join(all, " ")
 }
@@ -236,7 +236,7 @@ func TestTheStoredFormIsWhatIsDocumented(t *testing.T) {
 	mustRenew(t, s, h)
 	held := documentOf(t, s, "n")
 	if got, want := fieldsOf(t, held), "_id v rev name at data woke"; got != want || held.Lookup("name").StringValue() != "n" {
-		t.Errorf("of a name: fields %s, want %s", got, want)
+		t.Errorf("document of a name: got fields %s, want %s", got, want)
 	}
 	for _, id := range idsOf(s) {
 		raw, err := s.b.find(t.Context(), id)
@@ -244,7 +244,7 @@ func TestTheStoredFormIsWhatIsDocumented(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := fieldsOf(t, raw), "_id v at ttl over "+expires; got != want {
-			t.Errorf("of a session: fields %s, want %s", got, want)
+			t.Errorf("document of a session: got fields %s, want %s", got, want)
 		}
 	}
 	if err := s.Release(t.Context(), h); err != nil {
@@ -253,13 +253,13 @@ func TestTheStoredFormIsWhatIsDocumented(t *testing.T) {
 	// A day after the release, and with its token.
 	idle := documentOf(t, s, "n")
 	if at, end := idle.Lookup("at").Time(), idle.Lookup(expires).Time(); end.Before(at.Add(store.TokenRetention)) || end.After(at.Add(store.TokenRetention+time.Minute)) {
-		t.Errorf("written at %v, deleted at %v", at, end)
+		t.Errorf("written at %v, but deleted at %v", at, end)
 	}
 	if next := storetest.MustHold(t, s, mutex("n")); next.Token <= h.Token {
-		t.Errorf("token %d after %d", next.Token, h.Token)
+		t.Errorf("got token %d after %d, want a larger one", next.Token, h.Token)
 	}
 	if again := documentOf(t, s, "n"); len(again.Lookup(expires).Value) > 0 {
-		t.Errorf("it is used, and is deleted at %v", again.Lookup(expires))
+		t.Errorf("the name is in use, but is deleted at %v", again.Lookup(expires))
 	}
 }
 
@@ -272,14 +272,14 @@ func TestARefusedTryWritesNothingOfTheName(t *testing.T) {
 	c := mutex("n")
 	c.Try = true
 	if a, err := s.Ask(t.Context(), c); err != nil || a.Granted || a.Holding != 1 || a.Until <= 0 {
-		t.Fatalf("%+v, %v", a, err)
+		t.Fatalf("got %+v, %v", a, err)
 	}
 	c.Limit, c.Weight = 3, 1
 	if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrMismatch) {
 		t.Fatal(err)
 	}
 	if now := documentOf(t, s, "n"); string(now) != string(was) {
-		t.Errorf("%v has become %v", was, now)
+		t.Errorf("%v was changed to %v", was, now)
 	}
 }
 
@@ -297,9 +297,9 @@ func TestTheIndexIsCreatedOnceWithoutDelayingLocks(t *testing.T) {
 	storetest.MustHold(t, second, mutex("o"))
 	second.b.tasks.Wait()
 	if n := server.Sent("createIndexes"); n != 2 {
-		t.Errorf("sent %d times, want once by each store", n)
+		t.Errorf("createIndexes was sent %d times, want once by each store", n)
 	}
 	if all := server.Indexes(database + "." + DefaultCollection); len(all) != 1 {
-		t.Errorf("indexes %v", all)
+		t.Errorf("got indexes %v, want one", all)
 	}
 }

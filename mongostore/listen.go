@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// awaitFor is how long the server waits for a change before it says that there is none.
+	// awaitFor is how long the server waits for a change before it returns an empty answer.
 	awaitFor = 5 * time.Second
 	// A broken stream is reopened after a pause between these.
 	leastPause = 50 * time.Millisecond
 	mostPause  = 3 * time.Second
 )
 
-// A letter is a notification, in the field woke of its name's document. Each swap rewrites that field, and a
-// change stream reports it once a majority has it. An unchanged list would be no change: so each letter has the
-// number of the swap.
+// A letter is a notification, in the field woke of its name's document. Each swap rewrites that field, and a change
+// stream reports the change once a majority has it. A list that is rewritten unchanged would not be reported, so each
+// letter has the number of its swap.
 type letter struct {
 	Process bson.Binary `bson:"p"`
 	Text    bson.Binary `bson:"t"`
@@ -41,16 +41,16 @@ func letters(rev bson.Binary, all []record.Notification) []letter {
 
 func processOf(p store.Process) bson.Binary { return bson.Binary{Data: p[:]} }
 
-// Listen implements [record.Backend]: one change stream, until Close. The error matches store.ErrUnsupported if
-// the server has no change streams.
+// Listen implements [record.Backend]. It opens one change stream, until Close. The error matches store.ErrUnsupported
+// if the server has no change streams.
 func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.Notification)) error {
 	return b.follow(ctx, b.ctx, ofProcess(p), func(stream *mongo.ChangeStream) {
 		deliver(stream, p, sink)
 	}, func() { sink(record.Notification{}) })
 }
 
-// WatchRecord implements [record.NameWatcher]: a change stream of the name's document alone, which takes one of
-// the client's connections. The error matches store.ErrUnsupported if the server has no change streams.
+// WatchRecord implements [record.NameWatcher]. It opens a change stream for the name's document only, which takes one
+// of the client's connections. The error matches store.ErrUnsupported if the server has no change streams.
 func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) (stop func(), err error) {
 	watching, stop := context.WithCancel(b.ctx)
 	err = b.follow(ctx, watching, ofName(name), func(*mongo.ChangeStream) {
@@ -63,9 +63,9 @@ func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) 
 	return stop, nil
 }
 
-// follow opens a stream of the changes that the stages let through, and calls heard for each, until watching
-// ends. If the stream breaks it is reopened, and then again is called: changes in between are missed. The first
-// stream is opened before follow returns, or its error is returned.
+// follow opens a stream of the changes that pass the stages, and calls heard for each, until watching ends. If the
+// stream breaks, follow reopens it and calls again, because changes in between are missed. follow returns once the first
+// stream is open, or with the error that prevented it.
 func (b *backend) follow(ctx, watching context.Context, stages bson.A, heard func(*mongo.ChangeStream), again func()) error {
 	stream, err := b.watch(ctx, stages)
 	if err != nil {
@@ -97,14 +97,14 @@ func (b *backend) follow(ctx, watching context.Context, stages bson.A, heard fun
 	return nil
 }
 
-// end has the server forget a stream.
+// end makes the server close a stream.
 func end(stream *mongo.ChangeStream) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	stream.Close(ctx)
 }
 
-// ofProcess are the stages of a stream of what is for a process, and of nothing else.
+// ofProcess returns the stages of a stream of the notifications for one process.
 func ofProcess(p store.Process) bson.A {
 	return bson.A{
 		object("$match", object("$or", bson.A{
@@ -114,7 +114,7 @@ func ofProcess(p store.Process) bson.A {
 	}
 }
 
-// ofName are the stages of a stream that says when the document of a name is written, and not what.
+// ofName returns the stages of a stream that reports each write of a name's document, without its content.
 func ofName(name string) bson.A {
 	return bson.A{object("$match", object("documentKey._id", nameID(name))), object("$project", object("documentKey", int32(1)))}
 }
@@ -125,7 +125,7 @@ func (b *backend) watch(ctx context.Context, stages bson.A) (*mongo.ChangeStream
 	return locks.Watch(mongo.NewSessionContext(ctx, nil), stages, options.ChangeStream().SetMaxAwaitTime(awaitFor))
 }
 
-// deliver delivers what a change says to a process.
+// deliver passes the notifications for p in a change to the sink.
 func deliver(stream *mongo.ChangeStream, p store.Process, sink func(record.Notification)) {
 	type woken struct {
 		Woke []letter `bson:"woke"`
@@ -140,7 +140,7 @@ func deliver(stream *mongo.ChangeStream, p store.Process, sink func(record.Notif
 		} `bson:"updateDescription"`
 	}
 	if stream.Decode(&e) != nil || len(e.Key.ID.Data) < 2 {
-		return // it is not of holdfast
+		return // not a document of holdfast
 	}
 	for _, l := range append(e.Made.Woke, e.Change.To.Woke...) {
 		record.ParseNotifications(l.Text.Data, func(n record.Notification) {

@@ -1,90 +1,87 @@
-// Package mongostore keeps locks in a collection of MongoDB, by way of go.mongodb.org/mongo-driver/v2. It is a backend of
+// Package mongostore keeps locks in a collection of MongoDB, using go.mongodb.org/mongo-driver/v2. It is a backend of
 // package [github.com/holdfast-go/holdfast/store/record].
 //
 // # Stored form
 //
-// Documents in one collection, holdfast.locks unless [Options] say otherwise. The _id is binary: a letter, and
-// then bytes. v is the version of the format, 2: a document of a newer one is left alone.
+// All documents are in one collection, holdfast.locks unless you set another in [Options]. The _id is binary: a letter,
+// then bytes. v is the version of the format, 2; documents of a newer one are left alone.
 //
 //	n and a name        data, the record of the name, as package store/record writes it; rev, a random number that each write
-//	                    of it draws; inbox, the notes of waiters that are not in the record yet; woke, the notifications of the
-//	                    last write; at, when that was; name, for people, if it is UTF-8
-//	s and a session     at, the date of its last renewal; ttl, in milliseconds; over; calls; seen, when it was last looked at
+//	                    draws; inbox, the notes of waiters that are not in the record yet; woke, the notifications of the
+//	                    last write; at, its time; name, for people, if it is UTF-8
+//	s and a session     at, the time of its last renewal; ttl, in milliseconds; over; calls; seen, when it was last checked
 //	t and a number      a trial, for a minute
 //
-// Documents with the field expiresAt are deleted at that time by the TTL index expiresAt_ttl: a name a day after
-// it became idle, a session a day after its end. The index is created in the background at the first use.
-// Without it documents stay, and locks still work.
+// Documents with the field expiresAt are deleted at that time by the TTL index expiresAt_ttl: a name a day after it
+// became idle, a session a day after its end. The index is created in the background at the first use. Without it
+// documents stay, and locks still work.
 //
 // # Guarantees
 //
-// Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another process, and match by token, as the
-// rule of package [github.com/holdfast-go/holdfast/store] says. A TTL is from 100 ms to 365 days.
-// A process has one session for each TTL that its claims have, and one of ten seconds for those that wait, and renews
-// each once for all of them. A hold lasts as long as its session, counted from the sending of its last answered renewal.
+// Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another process, and match by token,
+// as defined in package [github.com/holdfast-go/holdfast/store]. TTLs are from 100 ms to 365 days. A process has one
+// session for each TTL of its claims, and one of ten seconds for its waiters, and renews each once for all claims in it.
+// A hold lasts as long as its session, counted from the sending of the last renewal that was answered.
 //
-// A record is changed by a findAndModify that the server does only if rev is unchanged since the read, with
-// plain operators, acknowledged by a majority and its journals whatever the client's write concern is. So an
-// election loses no answered lease. A refused write appends a note to the same document, which does not change
-// rev and conflicts with no other write. A record is read with the read concern "linearizable": a primary that
-// was replaced and does not know it yet answers no such read. Each command is sent once, whatever the client's
-// retryWrites: package store/record resolves unanswered ones.
+// A record is changed by a findAndModify with plain operators, which the server does only if rev is unchanged since the
+// read. It is acknowledged by a majority and its journals, whatever the client's write concern is, so an election loses no
+// answered lease. A refused write appends a note to the same document, which does not change rev and conflicts with no
+// other write. Records are read with the read concern "linearizable": a primary that was replaced and does not know it yet
+// does not answer such a read. Each command is sent once, whatever the client's retryWrites is: package store/record
+// resolves commands without an answer.
 //
-// The server's clock judges, by $currentDate: the time of a renewal, and the time of a read of a session. A
-// process that finds a session expired ends it, by a write that is refused if it was renewed meanwhile, before
-// any of its names is granted. After a fail-over the clock is that of the new primary; on a sharded cluster it
-// is that of the session's shard. A primary whose clock is ahead can end a lease early for others, and its
-// holder learns of that with the next renewal: keep clocks in step (NTP), and check the token.
+// Time is the server's, by $currentDate: that of a renewal, and that of a check of a session. A process that finds a
+// session expired ends it, with a write that is refused if the session was renewed meanwhile, before any of its names is
+// granted. After a fail-over the clock is that of the new primary; on a sharded cluster it is that of the session's shard.
+// If a primary's clock is ahead, it can end a lease early, and its holder learns of that with the next renewal. Keep the
+// clocks in step (NTP), and check the token.
 //
-// Tokens of a name increase while its document exists, and after that while the clock of the server is not
-// behind the newest one.
+// Tokens of a name increase while its document exists, and after that unless the server's clock is behind the newest one.
 //
-// On a replica set or a sharded cluster waiters are notified by a change stream, one per process, which reports
-// a grant once a majority has it. On a standalone, and for a user without the right to watch, they poll, in
-// growing pauses. So do observers of elections: each name that is observed has a change stream, which takes one
-// of the client's connections.
+// On a replica set or a sharded cluster waiters are notified by a change stream, one per process, which reports a grant
+// once a majority has it. On a standalone, and for a user without the right to watch, they poll, with growing pauses. So
+// do observers of elections. Each observed name has a change stream, which takes one of the client's connections.
 //
-// If you come from DistributedLock.MongoDB of .NET, its options are here under other names. Its collection is in
-// [Options]. The rest is in holdfast.Options: the expiry (30 s by default) is TTL, the cadence of the extension
-// (a third of that) is RenewEvery, and the busy wait (2 ms to 800 ms) is PollMin and PollMax, which are used
-// only without change streams. Documents of that library are foreign here, and left alone.
+// If you come from DistributedLock.MongoDB of .NET: its collection is in [Options]; its other options are in
+// holdfast.Options. The expiry (30 s by default) is TTL, the extension cadence (a third of that) is RenewEvery, and the
+// busy wait (2 ms to 800 ms) is PollMin and PollMax, which are used only without change streams. Documents of that library
+// are foreign here and left alone.
 //
 // # Requirements
 //
-// MongoDB 4.4 or newer, as a replica set, a sharded cluster or a standalone, with a storage engine that keeps a journal; the
-// collection sharded, if at all, by _id alone. A record has at most 4 MiB, which is some 40,000 entries.
+// MongoDB 4.4 or newer, as a replica set, a sharded cluster or a standalone, with a storage engine that has a journal.
+// If the collection is sharded, it must be sharded by _id alone. A record has at most 4 MiB, about 40,000 entries.
 //
-// Before the first write, and in holdfast doctor, there is a trial: four writers create one document, and change
-// it, at once, and each time exactly one of them must succeed. A server that fails it is refused with an error
-// that says so. Other servers that speak MongoDB's protocol have these of the required features:
+// Before the first write, and in holdfast doctor, there is a trial: four writers create one document at the same time,
+// and then change it at the same time, and each time exactly one of them must succeed. A server that fails the trial is
+// refused with an error that says so. Other servers that speak MongoDB's protocol have these of the required features:
 //
 //	                               DocumentDB (the engine on      FerretDB 2            Azure Cosmos DB (request units)
 //	                               PostgreSQL; Azure's, too)
-//	update by _id and rev          atomic, seen                   the same engine       not tried
-//	upsert by _id and rev          one wins, seen                 the same engine       not tried
-//	$push beside it                loses nothing, seen            the same engine       not tried
-//	$currentDate                   never went back, seen          the same engine       not tried
-//	majority, linearizable         taken, or unknown: not seen    not seen              says no more than the account's consistency
-//	change streams                 none: waiters look             none                  of another kind
+//	update by _id and rev          atomic, seen                   the same engine       not tested
+//	upsert by _id and rev          one wins, seen                 the same engine       not tested
+//	$push beside it                loses nothing, seen            the same engine       not tested
+//	$currentDate                   never went back, seen          the same engine       not tested
+//	majority, linearizable         accepted or unknown: not seen  not seen              not more than the account's consistency
+//	change streams                 none: waiters poll             none                  a different kind
 //	TTL index                      seen                           the same engine       has one
-//	so it is                       used, if it passes the trial   used, if it passes    refused, as it says who it is
+//	result                         used, if it passes the trial   used, if it passes    refused, by what it reports
 //
-// "Seen" refers to an engine built for the purpose, with this format sketched on it, not with this package, and
-// not through a gateway. A crash or a fail-over there is handled by PostgreSQL. Amazon's DocumentDB was never
-// tried.
+// "Seen" refers to an engine built for this purpose, with a sketch of this format, not with this package, and not through
+// a gateway. There PostgreSQL handles a crash or a fail-over. Amazon's DocumentDB was not tested.
 //
-// It was tested on a stand-in that was written from MongoDB's manual, in internal/mongosim. No MongoDB server
-// was available. The tests run on one that HOLDFAST_TEST_MONGODB names by its URI, or on a mongod in the PATH,
-// and then also show what the stand-in cannot: rights, a step-down, the TTL index, a collation, two mongos. The
-// binary of go test -c ./mongostore is enough.
+// It was tested with a stand-in written from MongoDB's manual, internal/mongosim, because no MongoDB server was available.
+// To run the tests on a server, set HOLDFAST_TEST_MONGODB to its URI, or have a mongod in the PATH. They then also test
+// what the stand-in cannot: rights, a step-down, the TTL index, a collation, two mongos. The binary of
+// go test -c ./mongostore is enough.
 //
 // # Rights
 //
-// These actions on the collection suffice:
+// These actions on the collection are enough:
 //
 //	find, insert, update   to lock
-//	changeStream           to be woken; without, waiters and observers of elections poll
-//	createIndex            to make the index; without, have somebody make it, or documents stay
+//	changeStream           for notifications; without, waiters and observers of elections poll
+//	createIndex            to create the index; without, have somebody create it, or documents stay
 package mongostore
 
 import (
@@ -99,13 +96,13 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// DefaultCollection is the collection unless Options say otherwise.
+// DefaultCollection is the collection unless Options.Collection is set.
 const DefaultCollection = "holdfast.locks"
 
 // Options of a Store. Nil, and zero fields, mean the defaults.
 type Options struct {
-	// Collection keeps the locks; DefaultCollection if empty. Stores with
-	// different collections have nothing to do with each other.
+	// Collection keeps the locks; DefaultCollection if empty. Stores with different
+	// collections do not share locks.
 	Collection string
 }
 
@@ -116,10 +113,10 @@ type Store struct {
 	b *backend
 }
 
-// New returns a Store in the database, whose client stays the caller's: it is
-// never closed here, and must be open for as long as the Store is used. The
-// client's write concern, read concern, read preference and retries do not matter. New
-// does no I/O. The error matches store.ErrInvalid.
+// New returns a Store in the database, whose client stays yours: the Store never closes it,
+// and it must be open while you use the Store. The client's write concern, read concern,
+// read preference and retries do not matter. New does no I/O. The error matches
+// store.ErrInvalid.
 func New(db *mongo.Database, o *Options) (*Store, error) {
 	b, err := newBackend(db, o)
 	if err != nil {
@@ -161,7 +158,7 @@ func (b *backend) Describe() store.Description {
 	}
 }
 
-// Close implements [record.Backend]. The client of New stays open.
+// Close implements [record.Backend]. The client given to New stays open.
 func (b *backend) Close() (err error) {
 	b.end()
 	b.tasks.Wait()

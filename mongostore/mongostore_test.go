@@ -118,7 +118,7 @@ func TestDifferential(t *testing.T) {
 func TestTheSuiteRunsOnAServerThatIsNamed(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("HOLDFAST_TEST_MONGODB") != "" {
-		t.Skip("it is running on a server that is named: HOLDFAST_TEST_MONGODB")
+		t.Skip("the suite itself runs on a named server: HOLDFAST_TEST_MONGODB")
 	}
 	program, err := os.Executable()
 	if err != nil {
@@ -142,6 +142,6 @@ func TestTheSuiteRunsOnAServerThatIsNamed(t *testing.T) {
 		}
 	}
 	if server.Sent("findAndModify") < 200 {
-		t.Errorf("the server was sent %d operations", server.Sent("findAndModify"))
+		t.Errorf("got %d operations sent to the server, want 200 or more", server.Sent("findAndModify"))
 	}
 }

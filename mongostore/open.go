@@ -22,11 +22,11 @@ func init() {
 	scheme.Register(func(url string) (*Store, error) { return Open(url, nil) }, "mongodb", "mongodb+srv")
 }
 
-// Open returns a Store on a client of its own, which Close closes. The URL is a
-// connection string of MongoDB, mongodb:// or mongodb+srv://, with its options,
-// and "collection=" for the collection. dial makes the connections if it is not
-// nil. Open does no I/O, but for the name service with mongodb+srv://. The error
-// matches store.ErrInvalid and does not show the URL, which may hold a password.
+// Open returns a Store on its own client, which Close closes. The URL is a MongoDB
+// connection string, mongodb:// or mongodb+srv://, with its options and "collection="
+// for the collection. dial makes the connections unless it is nil. Open does no I/O,
+// except DNS lookups for mongodb+srv://. The error matches store.ErrInvalid and does not
+// show the URL, which may hold a password.
 func Open(rawURL string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (*Store, error) {
 	bad := func(what string) error {
 		return fmt.Errorf("%w: the MongoDB URL: %s: want mongodb://user:password@host:port,host:port/database, with special characters of the password as %%XX", store.ErrInvalid, what)
@@ -37,7 +37,7 @@ func Open(rawURL string, dial func(ctx context.Context, network, addr string) (n
 		return nil, bad("it begins with neither mongodb:// nor mongodb+srv://")
 	}
 	var o Options
-	var params []string // the driver reads them in its own way
+	var params []string // the driver parses them itself
 	for param := range strings.SplitSeq(query, "&") {
 		value, is := strings.CutPrefix(param, "collection=")
 		if !is {
@@ -51,7 +51,7 @@ func Open(rawURL string, dial func(ctx context.Context, network, addr string) (n
 	}
 	hosts, database, slash := strings.Cut(rest, "/")
 	if !slash {
-		rest += "/" // the driver wants it before a ?
+		rest += "/" // the driver requires it before a ?
 	}
 	database, err := url.PathUnescape(database)
 	switch {
@@ -83,8 +83,8 @@ func Open(rawURL string, dial func(ctx context.Context, network, addr string) (n
 	return storeOf(b), nil
 }
 
-// selection is how long the driver looks for a server that will do, unless the
-// URL says otherwise. The engine asks again for as long as that is worth it.
+// selection is how long the driver looks for a suitable server, unless the URL says
+// otherwise. The engine repeats operations for as long as that is useful.
 const selection = 450 * time.Millisecond
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)

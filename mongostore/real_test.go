@@ -40,7 +40,7 @@ func TestFirstClaimsOfANameThatMeetAreAllAnswered(t *testing.T) {
 	}
 	for round, told := 0, 0; told < rounds; round++ {
 		if round == 10*rounds {
-			t.Fatal("this machine is too slow: each time positions had lapsed before all were answered")
+			t.Fatal("this machine is too slow: each time positions expired before all claims got an answer")
 		}
 		name, began := fmt.Sprint("n", round), store.Now()
 		var granted atomic.Int64
@@ -69,7 +69,7 @@ func TestFirstClaimsOfANameThatMeetAreAllAnswered(t *testing.T) {
 			continue // some claims have expired
 		}
 		if granted.Load() != 1 || len(st.Entries) != claims {
-			t.Errorf("%d granted, %d entries, want 1 and %d", granted.Load(), len(st.Entries), claims)
+			t.Errorf("got %d granted and %d entries, want 1 and %d", granted.Load(), len(st.Entries), claims)
 		}
 		told++
 	}
@@ -92,11 +92,11 @@ func TestTheServerDeletesDocumentsUnusedForADay(t *testing.T) {
 	// The TTL index is applied once a minute, unless the server is configured otherwise.
 	for end := time.Now().Add(2*time.Minute + patience); documentOf(t, s, "idle") != nil; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("it is still there")
+			t.Fatal("the unused document is still there")
 		}
 	}
 	if documentOf(t, s, "used") == nil {
-		t.Error("what was used just now is gone too")
+		t.Error("the used document is gone, too")
 	}
 }
 
@@ -106,7 +106,7 @@ func TestACollationKeepsNamesDistinct(t *testing.T) {
 	for strength := 1; strength <= 5; strength++ {
 		o := apart()
 		if err := db.CreateCollection(t.Context(), o.Collection, options.CreateCollection().SetCollation(&options.Collation{Locale: "en", Strength: strength})); err != nil {
-			t.Skipf("this MongoDB server does not let the tests make a collection with a collation: %v", err)
+			t.Skipf("this MongoDB server does not let the tests create a collection with a collation: %v", err)
 		}
 		s := storeOn(t, db, o)
 		for _, name := range []string{"\u00e9", "e\u0301", "e", "E"} {
@@ -120,7 +120,7 @@ func TestACollationKeepsNamesDistinct(t *testing.T) {
 func TestALeaseOutlivesAStepDown(t *testing.T) {
 	client := realClient(t)
 	if set, _ := kind(t, client); !set {
-		t.Skip("this MongoDB server does not let the tests replSetStepDown: it is no replica set")
+		t.Skip("this MongoDB server does not let the tests replSetStepDown: it is not a replica set")
 	}
 	s := storeOn(t, client.Database(database), apart())
 	t.Cleanup(func() { drop(s) })
@@ -146,7 +146,7 @@ func TestALeaseOutlivesAStepDown(t *testing.T) {
 	try := mutex("n")
 	try.Try = true
 	if a := storetest.MustAsk(t, s, try); a.Granted {
-		t.Error("two hold it")
+		t.Error("two claims hold the lock")
 	}
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Error(err)
@@ -157,12 +157,12 @@ func TestALeaseOutlivesAStepDown(t *testing.T) {
 	for _, id := range []store.Claim{waits, mutex("n")} { // its queue position may have expired
 		if a, err := s.Ask(t.Context(), id); err == nil && a.Granted {
 			if a.Token <= h.Token {
-				t.Errorf("token %d after %d", a.Token, h.Token)
+				t.Errorf("got token %d after %d, want a larger one", a.Token, h.Token)
 			}
 			return
 		}
 	}
-	t.Error("nobody gets it once it was released")
+	t.Error("no claim is granted after the release")
 }
 
 // The fail points of a real server, where the faults of mongosim follow the manual.
@@ -189,17 +189,17 @@ func TestFaultsOfTheServerAreMet(t *testing.T) {
 			a = storetest.MustAsk(t, s, c)
 		}
 		if st := storetest.MustList(t, s, name); !a.Granted || len(st.Entries) != 1 || st.Entries[0].Token != a.Token {
-			t.Errorf("%+v, %+v, want one entry, granted", a, st)
+			t.Errorf("got %+v, %+v, want one granted entry", a, st)
 		}
 	}
 	for what, data := range map[string][]any{
-		"the connection is cut":           {"closeConnection", true},
-		"a majority has not confirmed it": {"writeConcernError", object("code", int32(64), "errmsg", "waiting for replication timed out")},
-		"it is no longer primary":         {"errorCode", int32(10107)},
+		"the connection is cut":               {"closeConnection", true},
+		"no majority has confirmed the write": {"writeConcernError", object("code", int32(64), "errmsg", "waiting for replication timed out")},
+		"the server is no longer primary":     {"errorCode", int32(10107)},
 	} {
 		t.Run(what, func(t *testing.T) {
-			if !set && !routed && what == "it is no longer primary" {
-				t.Skip("this MongoDB server does not let the tests have it step down: it is no replica set")
+			if !set && !routed && what == "the server is no longer primary" {
+				t.Skip("this MongoDB server does not let the tests have it step down: it is not a replica set")
 			}
 			fail(t, data...)
 			ask(t, what, func(err error) { isIndeterminate(t, err) })
@@ -219,7 +219,7 @@ func TestTwoRoutersAgree(t *testing.T) {
 	}
 	all := strings.Split(hosts, ",")
 	if _, routed := kind(t, client); !routed || len(all) < 2 || !strings.HasPrefix(uri, "mongodb://") {
-		t.Skip("this MongoDB server does not let the tests come to two mongos: its URI does not name them")
+		t.Skip("this MongoDB server does not let the tests reach two mongos: its URI does not name them")
 	}
 	o := apart()
 	var stores []*Store
@@ -234,13 +234,13 @@ func TestTwoRoutersAgree(t *testing.T) {
 	for range 10 {
 		h := storetest.MustHold(t, a, mutex("n"))
 		if h.Token <= last {
-			t.Errorf("token %d after %d", h.Token, last)
+			t.Errorf("got token %d after %d, want a larger one", h.Token, last)
 		}
 		last = h.Token
 		c := mutex("n")
 		c.Try = true
 		if storetest.MustAsk(t, b, c).Granted {
-			t.Error("two hold it")
+			t.Error("two claims hold the lock")
 		}
 		mustRenew(t, a, h)
 		if err := a.Release(t.Context(), h); err != nil {
@@ -279,7 +279,7 @@ func TestTheRightsThatAreListedSuffice(t *testing.T) {
 
 	s := as("locks", "find", "insert", "update")
 	if err := s.b.locks.Drop(t.Context()); err == nil {
-		t.Skip("this MongoDB server does not let the tests show rights: it has no access control, all may do all")
+		t.Skip("this MongoDB server does not let the tests show rights: it has no access control")
 	}
 	h, other := storetest.MustHold(t, s, mutex("n")), storetest.MustHold(t, s, mutex("m"))
 	mustRenew(t, s, h)
@@ -331,13 +331,13 @@ func TestTheRightsThatAreListedSuffice(t *testing.T) {
 			case notification := <-notifications:
 				heard = notification.ID == waits.ID
 			case <-time.After(patience):
-				t.Fatal("nobody was woken")
+				t.Fatal("no waiter got a notification")
 			}
 		}
 	} else {
 		storetest.MustHold(t, more, mutex("w"))
 	}
-	waitFor(t, "there is the index "+indexName, func() bool {
+	waitFor(t, "the index exists: "+indexName, func() bool {
 		all, err := db.Collection(o.Collection).Indexes().ListSpecifications(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -49,13 +49,13 @@ func standaloneURI(t testing.TB) string {
 	case uri == standIn || uri == "" && !testserver.HasMongod():
 		t.Skip(onlyReal)
 	case uri != "":
-		t.Skip("it starts a server of its own, and one is named: HOLDFAST_TEST_MONGODB")
+		t.Skip("this test starts its own server, and one is named: HOLDFAST_TEST_MONGODB")
 	}
 	return "mongodb://" + testserver.Mongod(t).Addr
 }
 
 // onlyReal is why a test is skipped on the stand-in.
-const onlyReal = "only a MongoDB server shows it, and this is the stand-in: name one in HOLDFAST_TEST_MONGODB, or have mongod in the PATH"
+const onlyReal = "only a real MongoDB server shows this: name one in HOLDFAST_TEST_MONGODB, or put mongod in the PATH"
 
 // realClient returns a client of a MongoDB server. Its tests show what a stand-in cannot.
 func realClient(t testing.TB) *mongo.Client {
@@ -93,7 +93,7 @@ func initiate(t testing.TB, addr string) {
 	if err := admin.RunCommand(t.Context(), object("replSetInitiate", config)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "it is primary", func() bool {
+	waitFor(t, "the server is primary", func() bool {
 		var hello struct {
 			Primary bool `bson:"isWritablePrimary"`
 		}

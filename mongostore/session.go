@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A session is a document with the date of its last renewal, by the server's clock, and its TTL. It has ended
-// once its field over is set: by its owner, or by a process that finds it expired by the server's clock, if it
-// was not renewed meanwhile.
+// A session is a document with the time of its last renewal, by the server's clock, and its TTL. It has ended once its
+// field over is set: by its owner, or by a process that finds it expired by the server's clock, unless it was renewed
+// meanwhile.
 
 // The range of TTLs.
 const (
@@ -36,23 +36,23 @@ func living(id session.ID) bson.D {
 	return object("_id", sessionID(id), "v", int32(form), "over", false) //mutant:mongo-end-is-final
 }
 
-// renew has a session begin, or go on.
+// renew begins a session or renews it.
 func (b *backend) renew(ctx context.Context, id session.ID, ttl time.Duration, begins bool) (*stored, error) {
 	set := object("ttl", ttl.Milliseconds(), expires, date(b.time().latest(), ttl+b.retention+slack)) //mutant:mongo-session-is-kept
 	return b.modify(ctx, living(id), object("$currentDate", now, "$set", set), begins)
 }
 
-// An own session was begun by this process.
+// An own is a session that this process began.
 type own struct {
 	ttl  time.Duration
-	used store.Instant // when it was begun, or a renewal was sent last
+	used store.Instant // when it began, or its last renewal was sent
 }
 
-// forgotten is how long, in addition to twice its TTL, an unrenewed session is remembered: that of a detached
-// hold.
+// forgotten is how long a session without renewals is remembered, in addition to twice its TTL. A detached hold's session
+// is not renewed.
 const forgotten = time.Minute
 
-// Begin implements [session.Backend]. The server's dates are cut to milliseconds: by so much it may end early.
+// Begin implements [session.Backend]. The server truncates times to milliseconds, so a session may end up to 1 ms early.
 func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
 	if err := b.prepare(ctx); err != nil {
 		return 0, err
@@ -120,8 +120,7 @@ func (b *backend) End(ctx context.Context, id session.ID) error {
 	return err
 }
 
-// over ends a session. The document is kept for a while, as others may read
-// it.
+// over ends a session. The document is kept for a while, because other processes may read it.
 func (b *backend) over() bson.D {
 	return object("$set", object("over", true, expires, date(b.time().latest(), b.retention+slack)))
 }
@@ -129,11 +128,11 @@ func (b *backend) over() bson.D {
 // Await implements [session.Backend].
 func (b *backend) Await(context.Context, session.ID) error { return store.ErrUnsupported }
 
-// abreast is how many sessions are looked at closely at a time, and without a reading before.
+// abreast is how many sessions are checked one by one at a time. Up to that many are checked without a common read first.
 const abreast = 8
 
-// Left implements [session.Backend]. Of many, one reading shows which have time left for sure, by what the server's clock can
-// show at most; the others are looked at one by one.
+// Left implements [session.Backend]. For many sessions, one read shows which certainly have time left, by the latest time
+// that the server's clock can show. The others are checked one by one.
 func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -165,7 +164,7 @@ func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 	return out, errors.Join(errs...)
 }
 
-// ends is when sessions end unless renewed, in microseconds, by one read.
+// ends returns when sessions end unless renewed, in microseconds, from one read.
 func (b *backend) ends(ctx context.Context, ids []session.ID) (map[session.ID]int64, error) {
 	all := make(bson.A, len(ids))
 	for i, id := range ids {
@@ -173,7 +172,7 @@ func (b *backend) ends(ctx context.Context, ids []session.ID) (map[session.ID]in
 	}
 	ends := map[session.ID]int64{}
 	err := b.each(ctx, object("_id", object("$in", all), "over", false), func(id []byte, raw bson.Raw) bool {
-		if d, err := b.parse("a session", raw); err == nil && len(id) == 1+len(session.ID{}) { // else it is looked at closely
+		if d, err := b.parse("a session", raw); err == nil && len(id) == 1+len(session.ID{}) { // otherwise it is checked by itself
 			ends[session.ID(id[1:])] = (int64(d.At) + d.TTL) * 1000
 		}
 		return true
@@ -181,9 +180,9 @@ func (b *backend) ends(ctx context.Context, ids []session.ID) (map[session.ID]in
 	return ends, err
 }
 
-// left looks at one session closely. The server dates the look, in the step that shows the last renewal. If the time has
-// passed, the session is ended unless it was renewed meanwhile, and only once a majority has that it is said to be over. That
-// one is not there, or was ended, is what a majority says, too.
+// left checks one session. The server writes the time of the check in the same step that returns the last renewal. If
+// the session has expired, left ends it, unless it was renewed meanwhile, and reports the end only once a majority has
+// it. That a session does not exist, or had ended before, is confirmed by a majority too.
 func (b *backend) left(ctx context.Context, id session.ID) (time.Duration, error) {
 	for {
 		d, err := b.modify(ctx, living(id), object("$currentDate", object("seen", true)), false)
@@ -201,7 +200,7 @@ func (b *backend) left(ctx context.Context, id session.ID) (time.Duration, error
 			continue
 		}
 		if left := time.Duration(int64(d.At)+d.TTL-int64(d.Seen)) * time.Millisecond; left > 0 {
-			return max(left-time.Millisecond, time.Microsecond), nil // seen was cut to milliseconds: it may be so much later //mutant:mongo-look-is-cut
+			return max(left-time.Millisecond, time.Microsecond), nil // seen was truncated to milliseconds: the time may be 1 ms later //mutant:mongo-look-is-cut
 		}
 		unrenewed := append(living(id), bson.E{Key: "at", Value: d.At}) //mutant:mongo-renewed-meanwhile
 		ended, err := b.modify(ctx, unrenewed, b.over(), false)         //mutant:mongo-end-is-made-final

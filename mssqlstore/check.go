@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
-// facts are the results of one read of the server's state.
+// facts are the results of one query of the server's state.
 type facts struct {
 	now                   int64
 	version, user, update string
@@ -49,7 +49,7 @@ func (f *facts) forgets() (setting, run string) {
 
 func (b *backend) facts(ctx context.Context) (f facts, err error) {
 	statement, args := b.text("facts")
-	for range 2 { // once before, so that connecting is no part of the round trip by which the clock is read
+	for range 2 { // the first time makes a connection, so that connecting does not count in the round trip that measures the clock
 		sent := time.Now()
 		if f, err = one(send(ctx, b, statement, args, func(rows *sql.Rows) (f facts, err error) {
 			err = rows.Scan(&f.now, &f.version, &f.edition, &f.user, &f.update, &f.delayed, &f.versions)
@@ -80,8 +80,8 @@ func checkReads(f facts) store.Finding {
 	return store.Finding{About: "reading", Found: "READ_COMMITTED_SNAPSHOT is on: reads wait for nobody"}
 }
 
-// checkRights reports whether the tables exist and are holdfast's, and whether this user has the rights that
-// locks need.
+// checkRights reports whether the tables exist and are holdfast's, and whether this user has the rights that locks
+// need.
 func (b *backend) checkRights(ctx context.Context, f facts) store.Finding {
 	schema, grants := b.o.schema(), ""
 	for _, table := range []string{b.o.locks(), b.o.sessions()} {
@@ -103,9 +103,9 @@ func (b *backend) checkRights(ctx context.Context, f facts) store.Finding {
 	return row.CheckTable(b.o.locks(), there, keeps, grants)
 }
 
-// mayUse judges the results of sql/rights.sql for each table.
+// mayUse checks the results of sql/rights.sql for each table.
 func mayUse(address string, has [][]int64) error {
-	for _, r := range has { // there, SELECT, INSERT, UPDATE, DELETE; CREATE TABLE, ALTER on the schema
+	for _, r := range has { // exists, SELECT, INSERT, UPDATE, DELETE, CREATE TABLE, ALTER on the schema
 		switch {
 		case r[0] == 0 && (r[5] == 0 || r[6] == 0):
 			return fmt.Errorf("%w: a table of %s is not there for this user, who may not create it (CREATE TABLE, and ALTER on the schema): ask an administrator to create it", store.ErrDenied, address)

@@ -51,7 +51,7 @@ func TestAServerThatIsSilentIsGivenUpInTime(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { _, err := s.b.Load(t.Context(), "n"); done <- err }()
 	if err, ok := within(done); !ok || err == nil || store.Definite(err) || dialed.Load() == 0 {
-		t.Errorf("%v (in time: %v) after %d connections, want that nothing is known", err, ok, dialed.Load())
+		t.Errorf("%v (in time: %v) after %d connections, want an indeterminate error", err, ok, dialed.Load())
 	}
 }
 
@@ -68,7 +68,7 @@ func TestALogInContinuesWithoutItsCaller(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { _, err := connector{mssql.NewConnectorConfig(config)}.Connect(ctx); done <- err }()
 	if err, ok := within(done); !ok || err == nil || errors.Is(err, context.Canceled) || dialed.Load() == 0 {
-		t.Errorf("%v (in time: %v) after %d connections, want the silence of the server", err, ok, dialed.Load())
+		t.Errorf("%v (in time: %v) after %d connections, want the server's silence, not the end of the context", err, ok, dialed.Load())
 	}
 }
 
@@ -95,7 +95,7 @@ func TestACallReturnsWhenItsContextEndsWithoutAnAnswer(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			done, second := make(chan error, 1), make(chan error, 1)
 			go func() { _, err := s.b.Load(ctx, "n"); done <- err }()
-			until(t, "it has dialed", func() bool { return dialed.Load() > 0 })
+			until(t, "the store has dialed", func() bool { return dialed.Load() > 0 })
 			// The second call waits for the first, which reads the tables.
 			go func() { _, err := s.b.Left(ctx, []session.ID{{1}}); second <- err }()
 			cancel()
@@ -107,7 +107,7 @@ func TestACallReturnsWhenItsContextEndsWithoutAnAnswer(t *testing.T) {
 			closed := make(chan error, 1)
 			go func() { closed <- s.Close() }()
 			if _, ok := within(closed); !ok {
-				t.Errorf("after %v it is still not closed", patience)
+				t.Errorf("not closed after %v", patience)
 			}
 		})
 	}
@@ -138,9 +138,9 @@ func TestConnectionsAreMadeByDial(t *testing.T) {
 	}
 	defer s.Close()
 	if _, err := s.b.Load(t.Context(), "n"); !errors.Is(err, want) {
-		t.Errorf("%v, want what Dial said", err)
+		t.Errorf("%v, want the error of Dial", err)
 	}
 	if at := asked.Load(); at == nil || *at != "tcp 192.0.2.1:1433" {
-		t.Errorf("it was asked for %v", at)
+		t.Errorf("got dials to %v", at)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Numbers of errors, as the manual has them ("Database engine events and errors").
+// Error numbers from the manual ("Database engine events and errors").
 const (
 	badColumn       = 207
 	noSuchTable     = 208
@@ -30,10 +30,10 @@ const (
 	cannotOpen      = 4060 // also while the database starts
 	loginDenied     = 18456
 	loginDenied2    = 18452
-	openTransaction = 51000 // of this package: sql/head.sql
+	openTransaction = 51000 // raised by sql/head.sql of this package
 )
 
-// is reports whether err is the server's, with one of these numbers.
+// is reports whether err is a server error with one of these numbers.
 func is(err error, numbers ...int32) bool {
 	var e mssql.Error
 	if !errors.As(err, &e) {
@@ -42,16 +42,16 @@ func is(err error, numbers ...int32) bool {
 	return slices.Contains(numbers, e.Number) || slices.ContainsFunc(e.All, func(one mssql.Error) bool { return slices.Contains(numbers, one.Number) })
 }
 
-// failed makes an error of the driver or the server one for people. Errors of package store are that already.
+// failed explains an error of the driver or the server. Errors of package store stay as they are.
 func (b *backend) failed(err error) error {
 	switch {
 	case err == nil || store.Definite(err):
 		return err
 	case is(err, noSuchTable, badColumn, noDefault):
-		b.Checked.Done.Store(false) // it was changed since
+		b.Checked.Done.Store(false) // the table has changed: check it again
 	}
 	switch {
-	case is(err, cannotOpen): // behind it comes 18456, which is no definite answer then
+	case is(err, cannotOpen): // 18456 follows it, which then is not definite
 		return fmt.Errorf("the database is not there, or starts, or this login may not use it: %w", err)
 	case is(err, loginDenied, loginDenied2, databaseDenied, objectDenied, columnDenied, createDenied, schemaDenied):
 		return fmt.Errorf("%w: %w", store.ErrDenied, err)

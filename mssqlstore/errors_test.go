@@ -35,17 +35,17 @@ func TestAnErrorNumberIsTheErrorOfTheContract(t *testing.T) {
 			}
 		}
 		if !is(err, number) {
-			t.Errorf("%d is lost: %v", number, err)
+			t.Errorf("the number %d is lost: %v", number, err)
 		}
 		if again := number == 207 || number == 208 || number == 515; b.Checked.Done.Load() == again {
-			t.Errorf("%d: the tables are looked at again: %v, want %v", number, !again, again)
+			t.Errorf("%d: the tables are read again: %v, want %v", number, !again, again)
 		}
 		if twice := b.failed(err); store.Definite(err) && twice != err {
-			t.Errorf("%d: told twice: %v", number, twice)
+			t.Errorf("%d: the error is wrapped twice: %v", number, twice)
 		}
 	}
 	if is(errors.New("1205"), 1205) || is(nil, 1205) || is(sqlError(1205), 1222) {
-		t.Error("an error has a number that it has not")
+		t.Error("is finds a number that the error lacks")
 	}
 }
 
@@ -56,6 +56,6 @@ func TestAStartingDatabaseIsNotAWrongPassword(t *testing.T) {
 	last.All = []mssql.Error{first, last}
 	b := &backend{Base: row.NewBase("")}
 	if err := b.failed(last); store.Definite(err) {
-		t.Errorf("%v is definite", err)
+		t.Errorf("%v is definite, want indeterminate", err)
 	}
 }

@@ -87,7 +87,7 @@ func TestAnAnswerWithoutItsRowIsNotUsed(t *testing.T) {
 		"facts": func() error { _, err := b.facts(t.Context()); return err },
 	} {
 		if err := f(); err == nil || store.Definite(err) {
-			t.Errorf("%s: %v, want that nothing is known", what, err)
+			t.Errorf("%s: %v, want an indeterminate error", what, err)
 		}
 	}
 }
@@ -98,11 +98,11 @@ func TestASessionThatIsNotInTheAnswerHasNotEnded(t *testing.T) {
 	a, b := session.ID{1}, session.ID{2}
 	some := answered(t, nil, []driver.Value{a[:], int64(9), int64(5)})
 	if left, err := some.Left(t.Context(), []session.ID{a, b}); err == nil || store.Definite(err) {
-		t.Errorf("one of two: %v, %v, want that nothing is known", left, err)
+		t.Errorf("one of two: got %v, %v, want an indeterminate error", left, err)
 	}
 	both := answered(t, nil, []driver.Value{b[:], int64(0), int64(0)}, []driver.Value{a[:], int64(9), 5 + clockStep.Microseconds()})
 	if left, err := both.Left(t.Context(), []session.ID{a, b}); err != nil || left[0] != 5*time.Microsecond || left[1] != 0 {
-		t.Errorf("both: %v, %v", left, err)
+		t.Errorf("both: got %v, %v", left, err)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestARowOfAFailingStatementIsNotUsed(t *testing.T) {
 	t.Parallel()
 	b := answered(t, sqlError(50001), []driver.Value{int64(3), int64(1)})
 	if calls, err := b.Renew(t.Context(), session.ID{1}); !is(err, 50001) {
-		t.Errorf("a renewal whose statement fails: %d, %v", calls, err)
+		t.Errorf("a renewal whose statement fails: got %d, %v", calls, err)
 	}
 }
 
@@ -120,11 +120,11 @@ func TestAnUnappliedStatementIsRefused(t *testing.T) {
 	for _, number := range []int32{1205, 1222, 3960} {
 		out, err := answered(t, sqlError(number)).Swap(t.Context(), &record.Swap{Name: "n", Join: &record.Join{}})
 		if err != nil || out.Done || out.Joined || out.Current {
-			t.Errorf("%d: %+v, %v, want it refused", number, out, err)
+			t.Errorf("%d: got %+v, %v, want it refused", number, out, err)
 		}
 	}
 	if out, err := answered(t, sqlError(8115)).Swap(t.Context(), &record.Swap{Name: "n"}); err == nil {
-		t.Errorf("another error: %+v", out)
+		t.Errorf("another error: got %+v, want an error", out)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestASwapIsWhatTheServerSaysOfIt(t *testing.T) {
 	for did, want := range map[int64]record.Outcome{0: {}, 1: {Joined: true}, 2: {Done: true, Current: true, Inbox: true}} {
 		out, err := answered(t, nil, []driver.Value{did, int64(0)}).Swap(t.Context(), &record.Swap{Name: "n"})
 		if out.Now.Version = ""; err != nil || out.Done != want.Done || out.Joined != want.Joined || out.Current != want.Current || out.Inbox != want.Inbox {
-			t.Errorf("%d: %+v, %v, want %+v", did, out, err, want)
+			t.Errorf("%d: got %+v, %v, want %+v", did, out, err, want)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestAnOwnerAllowsForAStepOfTheClock(t *testing.T) {
 	const step = time.Second / 64 // the step of Windows
 	for _, ttl := range []time.Duration{100 * time.Millisecond, time.Second, 365 * 24 * time.Hour} {
 		if lasts, err := answered(t, nil, []driver.Value{int64(1)}).Begin(t.Context(), session.ID{1}, ttl); err != nil || lasts > ttl-step || lasts < ttl-2*step {
-			t.Errorf("%v lasts %v, %v", ttl, lasts, err)
+			t.Errorf("%v: the session lasts %v, %v", ttl, lasts, err)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestARenewalOfASessionThatHasEndedIsLost(t *testing.T) {
 	for calls, want := range map[int64]error{-1: store.ErrLost, 0: nil, 7: nil} {
 		n, err := answered(t, nil, []driver.Value{calls, int64(1)}).Renew(t.Context(), session.ID{1})
 		if !errors.Is(err, want) || want == nil && n != calls {
-			t.Errorf("%d: %d, %v, want %v", calls, n, err, want)
+			t.Errorf("%d: got %d, %v, want %v", calls, n, err, want)
 		}
 	}
 }
@@ -166,17 +166,17 @@ func TestRightsAreJudgedAsTheServerReportsThem(t *testing.T) {
 		locks, sessions []int64
 		ok              bool
 	}{
-		"all":                        {[]int64{1, 1, 1, 1, 1, 0, 0}, []int64{1, 1, 1, 1, 1, 0, 0}, true},
-		"no DELETE":                  {[]int64{1, 1, 1, 1, 0, 0, 0}, []int64{1, 1, 1, 1, 0, 0, 0}, true},
-		"no SELECT":                  {[]int64{1, 0, 1, 1, 1, 1, 1}, []int64{1, 1, 1, 1, 1, 1, 1}, false},
-		"no INSERT":                  {[]int64{1, 1, 0, 1, 1, 1, 1}, []int64{1, 1, 1, 1, 1, 1, 1}, false},
-		"no UPDATE of the sessions":  {[]int64{1, 1, 1, 1, 1, 1, 1}, []int64{1, 1, 1, 0, 1, 1, 1}, false},
-		"to be made":                 {[]int64{0, 0, 0, 0, 0, 1, 1}, []int64{0, 0, 0, 0, 0, 1, 1}, true},
-		"not to be made":             {[]int64{0, 0, 0, 0, 0, 0, 1}, []int64{0, 0, 0, 0, 0, 0, 1}, false},
-		"not to be made in a schema": {[]int64{1, 1, 1, 1, 1, 1, 0}, []int64{0, 0, 0, 0, 0, 1, 0}, false},
+		"all":                                  {[]int64{1, 1, 1, 1, 1, 0, 0}, []int64{1, 1, 1, 1, 1, 0, 0}, true},
+		"no DELETE":                            {[]int64{1, 1, 1, 1, 0, 0, 0}, []int64{1, 1, 1, 1, 0, 0, 0}, true},
+		"no SELECT":                            {[]int64{1, 0, 1, 1, 1, 1, 1}, []int64{1, 1, 1, 1, 1, 1, 1}, false},
+		"no INSERT":                            {[]int64{1, 1, 0, 1, 1, 1, 1}, []int64{1, 1, 1, 1, 1, 1, 1}, false},
+		"no UPDATE of the sessions":            {[]int64{1, 1, 1, 1, 1, 1, 1}, []int64{1, 1, 1, 0, 1, 1, 1}, false},
+		"they can be created":                  {[]int64{0, 0, 0, 0, 0, 1, 1}, []int64{0, 0, 0, 0, 0, 1, 1}, true},
+		"they cannot be created":               {[]int64{0, 0, 0, 0, 0, 0, 1}, []int64{0, 0, 0, 0, 0, 0, 1}, false},
+		"they cannot be created in the schema": {[]int64{1, 1, 1, 1, 1, 1, 0}, []int64{0, 0, 0, 0, 0, 1, 0}, false},
 	} {
 		if err := mayUse("here", [][]int64{c.locks, c.sessions}); (err == nil) != c.ok || err != nil && !errors.Is(err, store.ErrDenied) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: got %v", what, err)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func TestTablesAreCreatedDespiteAConcurrentCreator(t *testing.T) {
 	})
 	b.Checked.Done.Store(false)
 	if err := b.prepare(t.Context()); err != nil || sent != 3 {
-		t.Errorf("sent %d times: %v", sent, err)
+		t.Errorf("CREATE TABLE was sent %d times: %v", sent, err)
 	}
 }
 
@@ -223,22 +223,22 @@ func TestATableWithOtherColumnsIsForeign(t *testing.T) {
 		there bool
 		says  string
 	}{
-		"ours":                {ours, true, ""},
-		"with one more":       {append(ours[:len(ours):len(ours)], []driver.Value{int64(0), "mine", "int", int64(4), true, int64(0)}), true, ""},
-		"none":                {nil, false, ""},
-		"no sessions":         {ours[:8], false, ""},
-		"a column is gone":    {ours[:11], true, `its column calls is ""`},
-		"a longer key":        {append(ours[:len(ours):len(ours)], []driver.Value{int64(1), "mine", "int", int64(4), false, int64(2)}), true, "column mine"},
-		"a key of two":        {changed(2, int64(0), "rev", "bigint", int64(8), false, int64(2)), true, "its column rev"},
-		"no key":              {changed(0, int64(0), "name", "varbinary", int64(513), false, int64(0)), true, "its column name"},
-		"text":                {changed(0, int64(0), "name", "varchar", int64(513), false, int64(1)), true, "its column name"},
-		"shorter":             {changed(8, int64(1), "id", "varbinary", int64(4), false, int64(1)), true, "its column id"},
-		"it may be NULL":      {changed(9, int64(1), "expires", "bigint", int64(8), true, int64(0)), true, "or NULL"},
-		"a number is smaller": {changed(3, int64(0), "taken", "int", int64(4), false, int64(0)), true, "its column taken"},
+		"ours":                 {ours, true, ""},
+		"with one column more": {append(ours[:len(ours):len(ours)], []driver.Value{int64(0), "mine", "int", int64(4), true, int64(0)}), true, ""},
+		"none":                 {nil, false, ""},
+		"no sessions":          {ours[:8], false, ""},
+		"a column is missing":  {ours[:11], true, `its column calls is ""`},
+		"a longer key":         {append(ours[:len(ours):len(ours)], []driver.Value{int64(1), "mine", "int", int64(4), false, int64(2)}), true, "column mine"},
+		"a key of two":         {changed(2, int64(0), "rev", "bigint", int64(8), false, int64(2)), true, "its column rev"},
+		"no key":               {changed(0, int64(0), "name", "varbinary", int64(513), false, int64(0)), true, "its column name"},
+		"text":                 {changed(0, int64(0), "name", "varchar", int64(513), false, int64(1)), true, "its column name"},
+		"shorter":              {changed(8, int64(1), "id", "varbinary", int64(4), false, int64(1)), true, "its column id"},
+		"a column may be NULL": {changed(9, int64(1), "expires", "bigint", int64(8), true, int64(0)), true, "or NULL"},
+		"a number is smaller":  {changed(3, int64(0), "taken", "int", int64(4), false, int64(0)), true, "its column taken"},
 	} {
 		there, err := answered(t, nil, c.rows...).checkTables(t.Context())
 		if there != c.there || errors.Is(err, store.ErrCorrupt) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, %v, want %q", what, there, err, c.says)
+			t.Errorf("%s: got %v, %v, want %q", what, there, err, c.says)
 		}
 	}
 }
@@ -258,13 +258,13 @@ func TestARowIsReadAsItWasWritten(t *testing.T) {
 	} {
 		b := answered(t, nil, c.row)
 		if r, err := b.Load(t.Context(), "n"); !errors.Is(err, c.want) || r.Now != 5 {
-			t.Errorf("%s: %+v, %v, want %v", what, r, err, c.want)
+			t.Errorf("%s: got %+v, %v, want %v", what, r, err, c.want)
 		} else if what == "ours" && (r.Version != "7-0" || len(r.Inbox) != 1 || r.Inbox[0].Key != "k" || string(r.Inbox[0].Data) != "d") {
-			t.Errorf("%s: %+v", what, r)
+			t.Errorf("%s: got %+v", what, r)
 		}
 		for n, err := range b.List(t.Context(), time.Hour) {
 			if n.Name != "n" || !errors.Is(err, c.want) {
-				t.Errorf("%s: listed as %+v, %v", what, n, err)
+				t.Errorf("%s: got %+v listed, %v", what, n, err)
 			}
 		}
 	}
@@ -281,13 +281,13 @@ func TestEachBeginAndRenewalSaysWhichServerAnswered(t *testing.T) {
 		return [][]driver.Value{{server}}, nil
 	})
 	if b.Server() != 0 {
-		t.Errorf("%d, before any has answered", b.Server())
+		t.Errorf("before any answer: got server %d, want 0", b.Server())
 	}
 	if _, err := b.Begin(t.Context(), session.ID{1}, time.Minute); err != nil || b.Server() != 7 {
-		t.Errorf("a begin: %v, and server %d, want 7", err, b.Server())
+		t.Errorf("Begin: %v, server %d, want 7", err, b.Server())
 	}
 	server = 8
 	if calls, err := b.Renew(t.Context(), session.ID{1}); err != nil || calls != 3 || b.Server() != 8 {
-		t.Errorf("a renewal: %d, %v, and server %d, want 3 and 8", calls, err, b.Server())
+		t.Errorf("Renew: %d, %v, server %d, want 3 and 8", calls, err, b.Server())
 	}
 }

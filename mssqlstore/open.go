@@ -25,7 +25,7 @@ func init() {
 	scheme.Register(func(url string) (*Store, error) { return Open(url, nil) }, "sqlserver")
 }
 
-// Dial connects to an address. It is called for each connection.
+// A Dial connects to an address. It is called for each connection.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 type dialer Dial
@@ -35,8 +35,8 @@ func (d dialer) DialContext(ctx context.Context, network, address string) (net.C
 	return d(ctx, network, address)
 }
 
-// A connector makes connections. A log-in goes on without its caller, and its connection is for the next call: a caller with
-// less time than a log-in takes would never get one.
+// A connector makes connections. A log-in continues after its caller has left, and its connection serves the next call.
+// Otherwise callers with less time than a log-in takes would never get a connection.
 type connector struct{ *mssql.Connector }
 
 // Connect implements [driver.Connector].
@@ -44,11 +44,11 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return c.Connector.Connect(context.WithoutCancel(ctx)) //mutant:mssql-login-outlives-its-caller
 }
 
-// Open returns a Store on connections of its own, which Close closes. The URL is
-// sqlserver://[user[:password]@]host[:port]?database=NAME, or sqlserver://host/INSTANCE?database=NAME, with the parameters
-// of the driver as its query ("encrypt=true"), and "schema=" and "table=" for the tables. Unknown parameters are
-// refused: the driver would ignore them. Open does no I/O. The error matches store.ErrInvalid and does not
-// show the URL, which may hold a password.
+// Open returns a Store on its own connections, which Close closes. The URL is
+// sqlserver://[user[:password]@]host[:port]?database=NAME, or sqlserver://host/INSTANCE?database=NAME, with parameters of
+// the driver in its query ("encrypt=true"), and "schema=" and "table=" for the tables. Unknown parameters are refused,
+// because the driver would ignore them. Open does no I/O. The error matches store.ErrInvalid and does not show the URL,
+// which may hold a password.
 func Open(rawURL string, o *Options) (*Store, error) {
 	b, err := open(rawURL, o)
 	if err != nil {
@@ -71,7 +71,8 @@ func open(rawURL string, o *Options) (*backend, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	// As many as ask at a time, but no more than do a server good. A new one takes many times as long as a request.
+	// One for each concurrent call, up to a number that is good for a server. A new one takes many times as long as a
+	// request.
 	db.SetMaxOpenConns(32)
 	db.SetMaxIdleConns(32)
 	db.SetConnMaxIdleTime(4 * time.Minute)
@@ -88,8 +89,8 @@ func badURL(format string, args ...any) error {
 	return fmt.Errorf("%w: the SQL Server URL: %s: want sqlserver://user:password@host:port?database=NAME&encrypt=true, with special characters of the password as %%XX", store.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// known are the driver's parameters that a URL may have, and those that it gives another name. Authentication by
-// Microsoft Entra ID is of another package of the driver: give its connections to New.
+// known are the parameters of the driver, and of this package, that a URL may have. Authentication by Microsoft Entra ID
+// is in another package of the driver: give its connections to New.
 var known = []string{
 	msdsn.Database, msdsn.Encrypt, msdsn.TrustServerCertificate, msdsn.Certificate, msdsn.ServerCertificate, msdsn.TLSMin, msdsn.PacketSize,
 	msdsn.ConnectionTimeout, msdsn.HostNameInCertificate, msdsn.KeepAlive, msdsn.ServerSpn, msdsn.WorkstationID, msdsn.AppName, msdsn.ApplicationIntent,
@@ -97,7 +98,7 @@ var known = []string{
 	"authenticator", "schema", "table",
 }
 
-// parseURL reads a URL as Open does: the driver's settings, and the options of New.
+// parseURL reads a URL as Open does. It returns the driver's settings and the options for New.
 func parseURL(rawURL string, o *Options) (c msdsn.Config, options *Options, err error) {
 	u, err := row.ParseURL(rawURL, badURL, "sqlserver")
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
-// terminator follows each name: SQL Server takes values for equal that differ only in zero bytes at the end.
+// terminator follows each name, because SQL Server ignores zero bytes at the end of values when it compares them.
 const terminator = "\x01"
 
-// key is the argument for a name, or for what comes before all names.
+// key returns the argument for a name; for "", one that sorts before all names.
 func key(name string) sql.NamedArg {
 	if name != "" {
 		name += terminator //mutant:mssql-terminator
@@ -25,10 +25,10 @@ func key(name string) sql.NamedArg {
 
 func number(name string, n int64) sql.NamedArg { return sql.Named(name, n) }
 
-// tick is the argument for the column written.
+// tick returns the argument for the column written.
 func (b *backend) tick() sql.NamedArg { return number("tick", row.Tick(b.Retention)) }
 
-// found scans a record with its name.
+// found scans a record and its name.
 func found(rows *sql.Rows) (n row.Found, err error) {
 	var now int64
 	var name, data []byte
@@ -40,7 +40,7 @@ func found(rows *sql.Rows) (n row.Found, err error) {
 	if rev.Valid {
 		inbox, err := hex.DecodeString(digits.String)
 		if err != nil {
-			inbox = nil // which is foreign
+			inbox = nil // which is not a valid inbox
 		}
 		r := row.Row{Form: have.Int64, Version: row.Version{Rev: rev.Int64, Taken: taken.Int64}, Data: data, Inbox: inbox}
 		n.Record, n.Err = r.Record(form)
@@ -58,8 +58,8 @@ func (b *backend) Load(ctx context.Context, name string) (record.Record, error) 
 	return n.Record, err
 }
 
-// Swap implements [record.Backend]: one request, which is the swap and then, if that was refused, the join, each a statement
-// on one row. All that each depends on is in that row.
+// Swap implements [record.Backend]. It sends one request: the swap and, if that is refused, the join, each a statement on
+// one row. Everything that they depend on is in that row.
 func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
 	c, idle, joins := row.NewChange(&s.Old), int64(0), int64(0)
 	name, notes := "swap", []byte(nil)
@@ -96,8 +96,8 @@ func (b *backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[r
 	})
 }
 
-// sweep deletes the records that were idle for too long, with their inboxes, and the sessions that have ended. Each is
-// deleted by its own statement: a row that is locked keeps no other locked.
+// sweep deletes records that were idle for too long, with their inboxes, and sessions that have ended. Each has its own
+// statement, so that a locked row does not keep others locked.
 func (b *backend) sweep(ctx context.Context) error {
 	type old struct {
 		key []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/embedded"
 )
 
-// form is the version of the stored form.
+// form is the version of the stored format.
 const form = 1
 
 //go:embed sql
@@ -21,10 +21,10 @@ var files embed.FS
 
 var dir = embedded.Dir(files, "sql")
 
-// serverNow is the server's clock, read when a request begins. After a wait for a row it is a little behind.
+// serverNow is the server's clock when a request begins. After a wait for a row it is a little behind.
 const serverNow = "DATEDIFF_BIG(microsecond,CAST('1970-01-01T00:00:00' AS datetime2),SYSUTCDATETIME())"
 
-// text is a statement as it is sent, by the name of its file. It has an argument, so that it goes by sp_executesql.
+// text returns the statement in the file of this name. It always has an argument, so that it is sent by sp_executesql.
 func (b *backend) text(name string) (string, []any) {
 	now, args := serverNow, []any{sql.Named("form", int64(form))}
 	if b.clock != nil {
@@ -33,14 +33,14 @@ func (b *backend) text(name string) (string, []any) {
 	return strings.Replace(b.in.Replace(embedded.Text(name+".sql", dir)), "{now}", now, 1), args
 }
 
-// binary is an argument of any length, in hexadecimal, as a VARCHAR(MAX): the driver puts the length of a []byte in its type,
-// so the server would compile the statement for each length.
+// binary returns an argument of any length, in hexadecimal, as a VARCHAR(MAX). For a []byte, the driver puts the length
+// in the type, so the server would compile the statement for each length.
 func binary[S string | []byte](name string, b S) sql.NamedArg {
 	return sql.Named(name, mssql.VarCharMax(hex.EncodeToString([]byte(b))))
 }
 
-// send sends one request and reads the answer to its end, so no row is believed whose statement failed later.
-// The driver may wait for the server even when ctx has ended; the caller does not.
+// send sends one request and reads the answer to its end, so that no row counts if its statement failed later. The
+// driver may wait for the server even after ctx has ended; the caller does not.
 func send[T any](ctx context.Context, b *backend, statement string, args []any, scan func(*sql.Rows) (T, error)) ([]T, error) {
 	type answer struct {
 		rows []T
@@ -75,7 +75,7 @@ func send[T any](ctx context.Context, b *backend, statement string, args []any, 
 	}
 }
 
-// ask sends a statement by its name, once the tables are there.
+// ask sends the statement with this name, after making sure that the tables exist.
 func ask[T any](ctx context.Context, b *backend, name string, scan func(*sql.Rows) (T, error), args ...any) ([]T, error) {
 	if err := b.prepare(ctx); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func ask[T any](ctx context.Context, b *backend, name string, scan func(*sql.Row
 	return send(ctx, b, statement, append(all, args...), scan)
 }
 
-// one is the only row of an answer.
+// one returns the only row of an answer.
 func one[T any](all []T, err error) (row T, _ error) {
 	switch {
 	case err != nil:
@@ -95,7 +95,7 @@ func one[T any](all []T, err error) (row T, _ error) {
 	return all[0], nil
 }
 
-// numbers has a scan of so many numbers.
+// numbers returns a scan function for n numbers.
 func numbers(n int) func(*sql.Rows) ([]int64, error) {
 	return func(rows *sql.Rows) ([]int64, error) {
 		all, to := make([]int64, n), make([]any, n)
@@ -106,7 +106,7 @@ func numbers(n int) func(*sql.Rows) ([]int64, error) {
 	}
 }
 
-// write sends a statement that answers nothing.
+// write sends a statement that returns nothing.
 func (b *backend) write(ctx context.Context, name string, args ...any) error {
 	_, err := ask(ctx, b, name, numbers(0), args...)
 	return err

@@ -21,6 +21,6 @@ func worker(at string) error {
 func TestOneOfManyProcessesHoldsAtATimeAndTokensGrow(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	mustHold(t, s, mutex("the table is made"))
+	mustHold(t, s, mutex("the table exists"))
 	crowdtest.Run(t, testserver.SQLServer(t)+" "+s.b.o.Table)
 }

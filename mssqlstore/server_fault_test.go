@@ -48,7 +48,7 @@ func (c *lossyConn) Read(b []byte) (int, error) {
 	if c.cut && err == nil {
 		c.l.cuts.Add(1)
 		c.Conn.Close()
-		return 0, errors.New("the answer is lost")
+		return 0, errors.New("the answer was lost")
 	}
 	return n, err
 }
@@ -94,7 +94,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 			t.Errorf("%s: %v, want indeterminate", what, err)
 		}
 		if l.cuts.Load() != cuts+1 {
-			t.Errorf("%s: %d answers were lost", what, l.cuts.Load()-cuts)
+			t.Errorf("%s: got %d lost answers, want one", what, l.cuts.Load()-cuts)
 		}
 	}
 	table := s.b.o.locks()
@@ -104,14 +104,14 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 	lose("ask for a position", "UPDATE "+table, func() error { _, err := s.Ask(t.Context(), waiter); return err })
 	mustAsk(t, s, waiter)
 	if n := len(state(t, s, "n").Entries); n != 2 {
-		t.Errorf("%d entries, want 2", n)
+		t.Errorf("got %d entries, want 2", n)
 	}
 	lose("release", "UPDATE "+table, func() error { return s.Release(t.Context(), h) })
 	if err := s.Release(t.Context(), h); err != nil && !errors.Is(err, store.ErrLost) {
-		t.Errorf("the repeated release: %v, want nil, or lost as it is no longer there", err)
+		t.Errorf("the repeated release: %v, want nil, or ErrLost as the hold is gone", err)
 	}
 	if a := mustAsk(t, s, waiter); !a.Granted || a.Token <= h.Token {
-		t.Errorf("the next gets %+v after token %d", a, h.Token)
+		t.Errorf("the next claim: got %+v after token %d", a, h.Token)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestAnUncontendedLockTakesOneRoundTrip(t *testing.T) {
 				return
 			}
 		}
-		t.Errorf("%s: %d round trips, want %d", what, took, want)
+		t.Errorf("%s: got %d round trips, want %d", what, took, want)
 	}
 	c := mutex("n")
 	trips("ask and release", 2, func() {
@@ -177,13 +177,13 @@ func TestACanceledRequestBlocksNothingAndCanBeUndone(t *testing.T) {
 	_, err := other.Ask(ctx, w)
 	cancel()
 	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("ask: %v, want indeterminate, at its deadline", err)
+		t.Errorf("Ask: %v, want indeterminate, at its deadline", err)
 	}
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
-		t.Errorf("renewal of a hold whose row is locked: %v", err)
+		t.Errorf("renewal of the hold in the locked row: %v", err)
 	}
 	tx.Rollback()
-	until(t, "nothing but the hold is left", func() bool {
+	until(t, "only the hold is left", func() bool {
 		if err := other.Release(t.Context(), store.Hold{Name: "n", ID: w.ID}); err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +210,7 @@ func TestALockedSessionDelaysNoOtherSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left, err := b.Left(t.Context(), ids[1:3]); err != nil || left[0] > 0 || left[1] <= 0 {
-			t.Errorf("left: %v, %v", left, err)
+			t.Errorf("got %v left, %v", left, err)
 		}
 		if _, err := b.Renew(t.Context(), ids[2]); err != nil {
 			t.Error(err)
@@ -303,7 +303,7 @@ func TestKilledConnectionsLoseNothing(t *testing.T) {
 		again("the position is kept", func() error {
 			a, err := s.Ask(t.Context(), w)
 			if a.Granted {
-				t.Fatal("granted beside a holder")
+				t.Fatal("granted while another claim holds the lock")
 			}
 			return err
 		})
@@ -342,10 +342,10 @@ func TestAProcessStoppedWhileReadingBlocksNoOther(t *testing.T) {
 		})
 		defer reading.Wait()
 		defer close(stall)
-		until(t, "it is sent", func() bool {
+		until(t, "the read is sent", func() bool {
 			var n int
 			if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE wait_type=N'ASYNC_NETWORK_IO'").Scan(&n); err != nil {
-				t.Skipf("this SQL Server does not let the tests see who waits: %v", err)
+				t.Skipf("this SQL Server does not let the tests see what waits: %v", err)
 			}
 			return n > 0
 		})
@@ -355,7 +355,7 @@ func TestAProcessStoppedWhileReadingBlocksNoOther(t *testing.T) {
 				t.Fatal(err)
 			}
 			if out, err := b.Swap(t.Context(), &record.Swap{Name: name, Old: r, Data: []byte{'y'}}); err != nil || !out.Done {
-				t.Fatalf("%s: %+v, %v", name, out, err)
+				t.Fatalf("%s: got %+v, %v, want it done", name, out, err)
 			}
 		}
 	})
@@ -382,7 +382,7 @@ func TestARowOfAFailedStatementIsNotUsed(t *testing.T) {
 	head, args := b.text("head")
 	rows, err := send(t.Context(), b, head+"SELECT CAST(1 AS bigint); THROW 50001,N'of a test',1;", args, numbers(1))
 	if err == nil {
-		t.Errorf("%v is believed", rows)
+		t.Errorf("got %v, want an error", rows)
 	}
 }
 

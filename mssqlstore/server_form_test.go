@@ -26,17 +26,17 @@ func TestNamesAreBytes(t *testing.T) {
 	}
 	for _, name := range names {
 		if st := state(t, s, name); len(st.Entries) != 1 || st.Entries[0].ID != held[name].ID || st.Name != name {
-			t.Errorf("%q is listed as %+v", name, st)
+			t.Errorf("%q: got %+v listed", name, st)
 		}
 	}
 	n := 0
 	for st, err := range s.List(t.Context(), "") {
 		if n++; err != nil || len(st.Entries) != 1 || st.Entries[0].ID != held[st.Name].ID {
-			t.Errorf("the list has %+v, %v", st, err)
+			t.Errorf("got %+v listed, %v", st, err)
 		}
 	}
 	if n != len(names) {
-		t.Errorf("the list has %d names of %d", n, len(names))
+		t.Errorf("got %d names listed of %d", n, len(names))
 	}
 	for _, name := range []string{"", strings.Repeat("n", 513)} {
 		if _, err := s.Ask(t.Context(), mutex(name)); !errors.Is(err, store.ErrInvalid) {
@@ -73,7 +73,7 @@ func TestAForeignRowIsReportedAndLeftAlone(t *testing.T) {
 			other := hold
 			other.Owner = "other"
 			if err := s.Renew(t.Context(), []store.Hold{other})[0].Err; !errors.Is(err, c.want) {
-				t.Errorf("renew: %v, want %v", err, c.want)
+				t.Errorf("Renew: %v, want %v", err, c.want)
 			}
 			try := claim
 			try.Try = true
@@ -112,7 +112,7 @@ func TestAForeignRowIsReportedAndLeftAlone(t *testing.T) {
 				for _, version := range []string{"", "1-0"} {
 					out, err := s.b.Swap(t.Context(), &record.Swap{Name: name, Old: record.Record{Version: version}, Data: []byte("x"), Join: &join})
 					if out.Done || out.Joined {
-						t.Errorf("a blind swap on version %q: %+v, %v", version, out, err)
+						t.Errorf("a blind swap on version %q: got %+v, %v, want it refused", version, out, err)
 					}
 				}
 			}
@@ -125,7 +125,7 @@ func TestAForeignRowIsReportedAndLeftAlone(t *testing.T) {
 				others = others || st.Name == good.Name && err == nil
 			}
 			if !found || !others {
-				t.Errorf("in the list of all names: this one %v, another %v", found, others)
+				t.Errorf("listed all names: got this one %v, others %v", found, others)
 			}
 			mustExec(t, s.b.db, fmt.Sprintf("DELETE FROM %s WHERE name=0x%x01", locks, name))
 		})
@@ -156,7 +156,7 @@ func TestANameIsForgottenADayAfterItsLastEntry(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n != want {
-			t.Errorf("after %v there are %d names, want %d", after, n, want)
+			t.Errorf("after %v: got %d names, want %d", after, n, want)
 		}
 	}
 	check(day-time.Second, 2)
@@ -164,7 +164,7 @@ func TestANameIsForgottenADayAfterItsLastEntry(t *testing.T) {
 	check(30*day, 1) // the row has an entry
 	var n int
 	if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+b.o.sessions()).Scan(&n); err != nil || n != 0 {
-		t.Errorf("%d sessions are left, %v", n, err)
+		t.Errorf("got %d sessions left, %v, want none", n, err)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestANameThatIsUsedMeanwhileIsNotForgotten(t *testing.T) {
 		sweeping.Wait()
 		var n int
 		if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+b.o.locks()).Scan(&n); err != nil || n != 1 {
-			t.Errorf("there are %d names, want 1: %v", n, err)
+			t.Errorf("got %d names, want 1: %v", n, err)
 		}
 	})
 }
@@ -214,12 +214,12 @@ func TestNamesOfCrashedHoldersAreListedByAge(t *testing.T) {
 		names := map[string]bool{}
 		for n, err := range b.List(t.Context(), age) {
 			if err != nil || names[n.Name] {
-				t.Fatalf("%q: %v, %v", n.Name, err, names[n.Name])
+				t.Fatalf("%q: got %v, twice: %v", n.Name, err, names[n.Name])
 			}
 			names[n.Name] = true
 		}
 		if len(names) != want {
-			t.Errorf("of age %v there are %d names, want %d", age, len(names), want)
+			t.Errorf("of age %v: got %d names, want %d", age, len(names), want)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func TestTokensGrowEvenIfTheClockGoesBack(t *testing.T) {
 		s := storeOf(b)
 		h := mustHold(t, s, mutex("n"))
 		if h.Token <= last {
-			t.Errorf("token %d after %d", h.Token, last)
+			t.Errorf("got token %d after %d, want a larger one", h.Token, last)
 		}
 		last = h.Token
 		if err := s.Release(t.Context(), h); err != nil {
@@ -263,7 +263,7 @@ func TestARenewalMovesNoExpiryBack(t *testing.T) {
 		}
 	}
 	if left, err := b.Left(t.Context(), []session.ID{id}); err != nil || left[0] != 90*time.Second {
-		t.Errorf("it goes on for %v, %v, want 1m30s", left, err)
+		t.Errorf("the session has %v left, %v, want 1m30s", left, err)
 	}
 }
 
@@ -272,7 +272,7 @@ func TestTablesAreApart(t *testing.T) {
 	ha, hb := mustHold(t, a, mutex("n")), mustHold(t, b, mutex("n"))
 	for s, h := range map[*Store]store.Hold{a: ha, b: hb} {
 		if st := state(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].ID != h.ID {
-			t.Errorf("table %s has %+v", s.b.o.Table, st)
+			t.Errorf("table %s: got %+v", s.b.o.Table, st)
 		}
 	}
 }

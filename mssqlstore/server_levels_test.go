@@ -36,7 +36,7 @@ func eachWay(t *testing.T, f func(t *testing.T, url string)) {
 	urls, err := databases.urls, databases.err
 	databases.Unlock()
 	if err != nil {
-		t.Skipf("this SQL Server does not let the tests make databases: %v", err)
+		t.Skipf("this SQL Server does not let the tests create databases: %v", err)
 	}
 	for way, url := range urls {
 		t.Run(way, func(t *testing.T) { f(t, url) })
@@ -104,14 +104,14 @@ func swapAsOne(t *testing.T, b *backend, name string, times int) {
 				n := 0
 				if len(r.Data) > 0 {
 					if _, err := fmt.Sscan(string(r.Data), &n); err != nil {
-						t.Errorf("read %.20q: %v", r.Data, err)
+						t.Errorf("got %.20q: %v", r.Data, err)
 						return
 					}
 				}
 				// The data is long, so that it is stored outside the row: a reader must not see half of a write.
 				data := fmt.Sprintf("%d %s", n+1, strings.Repeat("x", 10_000))
 				if len(r.Data) > 0 && len(r.Data) != len(fmt.Sprint(n))+10_001 {
-					t.Errorf("%d bytes were read with %d", len(r.Data), n)
+					t.Errorf("got %d bytes with the count %d", len(r.Data), n)
 				}
 				out, err := b.Swap(t.Context(), &record.Swap{Name: name, Old: r, Data: []byte(data)})
 				if err != nil {
@@ -129,7 +129,7 @@ func swapAsOne(t *testing.T, b *backend, name string, times int) {
 	if n := 0; err != nil {
 		t.Error(err)
 	} else if fmt.Sscan(string(r.Data), &n); n != 8*times {
-		t.Errorf("%d were counted, want %d", n, 8*times)
+		t.Errorf("got a count of %d, want %d", n, 8*times)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestNothingIsReadThatWasNotCommitted(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		if r, err := b.Load(ctx, "n"); err == nil && string(r.Data) != "old" {
-			t.Errorf("%q was read", r.Data)
+			t.Errorf("got %q, want no uncommitted data", r.Data)
 		}
 	})
 }
@@ -173,10 +173,10 @@ func begun(t testing.TB, url string) (tx *sql.Tx, spid int) {
 func waits(t *testing.T, url string, spid int) {
 	t.Helper()
 	db := plainOn(t, url)
-	until(t, "somebody waits for the row", func() bool {
+	until(t, "a statement waits for the row", func() bool {
 		var n int
 		if err := db.QueryRowContext(t.Context(), fmt.Sprint("SELECT COUNT(*) FROM sys.dm_exec_requests WHERE blocking_session_id=", spid)).Scan(&n); err != nil {
-			t.Skipf("this SQL Server does not let the tests see who waits: %v", err)
+			t.Skipf("this SQL Server does not let the tests see what waits: %v", err)
 		}
 		return n > 0
 	})
@@ -208,10 +208,10 @@ func TestAnEndThatWaitsForARenewalDoesNotHappen(t *testing.T) {
 			t.Fatal(err)
 		}
 		if judging.Wait(); len(left) != 1 || left[0] <= time.Minute {
-			t.Errorf("left: %v, of a session that was renewed", left)
+			t.Errorf("the renewed session: got %v left", left)
 		}
 		if _, err := b.Renew(t.Context(), id); err != nil {
-			t.Errorf("its renewal: %v", err)
+			t.Errorf("the session's renewal: %v", err)
 		}
 	})
 }
@@ -235,7 +235,7 @@ func TestARenewalThatWaitsForTheEndIsLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		if renewing.Wait(); !errors.Is(renewed, store.ErrLost) {
-			t.Errorf("the renewal: %v, want lost", renewed)
+			t.Errorf("renewal: %v, want ErrLost", renewed)
 		}
 	})
 }
@@ -271,7 +271,7 @@ func TestASwapThatWaitsForAnotherIsRefusedAndJoins(t *testing.T) {
 			swapping.Wait()
 			r, err := b.Load(t.Context(), name)
 			if err != nil || out.Done || !out.Joined || string(r.Data) != "\x01" || len(r.Inbox) != 1 || r.Inbox[0].Key != "k" {
-				t.Errorf("%s: %+v, and there is %+v, %v", name, out, r, err)
+				t.Errorf("%s: got %+v, then %+v, %v", name, out, r, err)
 			}
 		}
 	})
@@ -294,11 +294,11 @@ func TestALockTimeoutIsARefusal(t *testing.T) {
 		}
 		out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Old: old, Data: []byte{2}, Join: &record.Join{Notes: []record.Note{{Key: "k"}}}})
 		if err != nil || out.Done || out.Joined || out.Current {
-			t.Errorf("a swap that waits for too long: %+v, %v, want it refused", out, err)
+			t.Errorf("a swap that waits too long: got %+v, %v, want it refused", out, err)
 		}
 		tx.Rollback()
 		if out, err = b.Swap(t.Context(), &record.Swap{Name: "n", Old: old, Data: []byte{2}}); err != nil || !out.Done || !out.Inbox {
-			t.Errorf("the next: %+v, %v", out, err)
+			t.Errorf("the next swap: got %+v, %v", out, err)
 		}
 	})
 }
@@ -339,7 +339,7 @@ func TestAConnectionIsLeftAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := settings(); after != before {
-		t.Errorf("options, lock timeout, text size and level were %s and are %s", before, after)
+		t.Errorf("options, lock timeout, text size and level changed from %s to %s", before, after)
 	}
 }
 
@@ -365,11 +365,11 @@ func TestAConnectionWithAnOpenTransactionIsRefused(t *testing.T) {
 		"left":  func() error { _, err := b.Left(t.Context(), []session.ID{id}); return err },
 	} {
 		if err := f(); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "open transaction") {
-			t.Errorf("%s: %v, want an error that says what to do", what, err)
+			t.Errorf("%s: %v, want an error with what to do", what, err)
 		}
 	}
 	if after := dump(t, good); after != before {
-		t.Errorf("the table was\n%s\nand is\n%s", before, after)
+		t.Errorf("the table changed from\n%s\nto\n%s", before, after)
 	}
 	if err := good.Release(t.Context(), h); err != nil {
 		t.Error(err)

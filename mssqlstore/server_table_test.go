@@ -28,7 +28,7 @@ func rights(t *testing.T) []string {
 		}
 	}
 	if strings.Join(all, " ") != "SELECT INSERT UPDATE DELETE" {
-		t.Fatalf("the package comment lists %q", all)
+		t.Fatalf("the package comment lists the rights %q", all)
 	}
 	return all
 }
@@ -47,7 +47,7 @@ func user(t *testing.T, o *Options, make bool, rights ...string) *sql.DB {
 		mustExec(t, root, schema)
 	}
 	if _, err := root.ExecContext(t.Context(), "CREATE USER "+name+" WITHOUT LOGIN"); err != nil {
-		t.Skipf("this SQL Server does not let the tests make users: %v", err)
+		t.Skipf("this SQL Server does not let the tests create users: %v", err)
 	}
 	t.Cleanup(func() {
 		if db, err := sql.Open("sqlserver", at); err == nil {
@@ -76,11 +76,11 @@ func TestRights(t *testing.T) {
 		t.Cleanup(func() { s.Close() })
 		return s
 	}
-	t.Run("those that are listed suffice", func(t *testing.T) {
+	t.Run("the listed rights suffice", func(t *testing.T) {
 		s := on(t, true, all...)
 		storetest.Everything(t, s)
 		if err := s.b.sweep(t.Context()); err != nil {
-			t.Errorf("sweeping: %v", err)
+			t.Errorf("sweep: %v", err)
 		}
 		for _, f := range s.Check(t.Context()) {
 			if f.Level() == store.LevelFailure {
@@ -93,7 +93,7 @@ func TestRights(t *testing.T) {
 		storetest.Everything(t, s)
 		mustExec(t, plainOn(t, testserver.SQLServer(t)), "UPDATE "+s.b.o.sessions()+" SET expires=0")
 		if err := s.b.sweep(t.Context()); !errors.Is(err, store.ErrDenied) {
-			t.Errorf("sweeping: %v", err)
+			t.Errorf("sweep: %v, want ErrDenied", err)
 		}
 	})
 	for i, right := range all[:3] {
@@ -106,23 +106,23 @@ func TestRights(t *testing.T) {
 				err = s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token})
 			}
 			if !errors.Is(err, store.ErrDenied) {
-				t.Errorf("without it: %v, want not allowed", err)
+				t.Errorf("without it: %v, want ErrDenied", err)
 			}
 			found := s.Check(t.Context())
 			if last := found[len(found)-1]; !errors.Is(last.Err, store.ErrDenied) {
-				t.Errorf("without it the check finds %+v", last)
+				t.Errorf("without it: got finding %+v", last)
 			}
 		})
 	}
-	t.Run("who may not make the table is told what to run", func(t *testing.T) {
+	t.Run("without the right to create the table the check prints what to run", func(t *testing.T) {
 		s := on(t, false)
 		if _, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrDenied) {
-			t.Errorf("%v, want not allowed", err)
+			t.Errorf("%v, want ErrDenied", err)
 		}
 		found := s.Check(t.Context())
 		last := found[len(found)-1]
 		if last.Level() != store.LevelFailure || !strings.Contains(last.Run, "CREATE TABLE") || !strings.Contains(last.Run, "GRANT") || !strings.Contains(last.Run, "_sessions") {
-			t.Errorf("the check finds %+v", last)
+			t.Errorf("got finding %+v", last)
 		}
 	})
 }
@@ -153,12 +153,12 @@ func TestAForeignTableIsReportedAndLeftAlone(t *testing.T) {
 			mustExec(t, db, strings.Replace(schema, c.from, c.to, 1))
 			for range 2 {
 				if _, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), what) {
-					t.Errorf("ask: %v, want %q", err, what)
+					t.Errorf("Ask: %v, want %q", err, what)
 				}
 			}
 			found := s.Check(t.Context())
 			if last := found[len(found)-1]; !errors.Is(last.Err, store.ErrCorrupt) {
-				t.Errorf("the check finds %+v", last)
+				t.Errorf("got finding %+v", last)
 			}
 		})
 	}
@@ -178,7 +178,7 @@ func TestADroppedTableIsRecreated(t *testing.T) {
 		return err == nil && next.Granted
 	})
 	if next.Token <= h.Token {
-		t.Errorf("token %d after %d", next.Token, h.Token)
+		t.Errorf("got token %d after %d, want a larger one", next.Token, h.Token)
 	}
 }
 
@@ -226,12 +226,12 @@ func TestTheCheckReportsWhatItFinds(t *testing.T) {
 		for _, f := range s.Check(t.Context()) {
 			if f.About == about {
 				if f.Level() == store.LevelFailure || !strings.Contains(f.Text()+f.Run, says) {
-					t.Errorf("%s: %s %q, want %s", about, f.Text(), f.Run, says)
+					t.Errorf("%s: got %s %q, want %s", about, f.Text(), f.Run, says)
 				}
 				return
 			}
 		}
-		t.Errorf("nothing about %s", about)
+		t.Errorf("no finding about %s", about)
 	}
 	finds("role", "takes writes")
 	finds("clock", "this host's")
@@ -239,7 +239,7 @@ func TestTheCheckReportsWhatItFinds(t *testing.T) {
 	finds("disk", "")
 	finds("table", "first use creates it")
 	if there, err := s.b.checkTables(t.Context()); err != nil || there {
-		t.Errorf("the check made the table: %v, %v", there, err)
+		t.Errorf("the check created the table: %v, %v", there, err)
 	}
 	mustHold(t, s, mutex("n"))
 	finds("table", "exists")

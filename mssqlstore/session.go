@@ -13,16 +13,16 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A session is a row: when it expires on the server's clock, or 0 once that is final. Every statement that decides on a
-// session writes its row, so it reads it as it is once it has it locked.
+// A session is a row with its expiry on the server's clock, or 0 once it has ended for good. Every statement that
+// decides about a session writes its row, so it sees the row's current state, locked.
 
 func idOf(id session.ID) sql.NamedArg { return sql.Named("id", id[:]) }
 
-// clockStep is for how long the server's clock may stand still: Windows moves it every 1 to 15.625 ms.
+// clockStep is how long the server's clock may stand still: Windows advances it every 1 to 15.625 ms.
 const clockStep = 16 * time.Millisecond
 
-// Begin implements [session.Backend]. The server counts from its clock as it stood, which is up to a step before the owner sent
-// this or a renewal: so the owner counts on a step less.
+// Begin implements [session.Backend]. The server's clock may show a time up to one step before the owner sent this or a
+// renewal, so the owner assumes one step less.
 func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
 	b.SweepInTime(b.sweep)
 	server, err := one(ask(ctx, b, "begin", numbers(1), idOf(id), number("ttl", ttl.Microseconds())))
@@ -35,7 +35,7 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	return ttl - clockStep, err //mutant:mssql-clock-steps
 }
 
-// Renew implements [session.Backend]. Of two renewals the older may be done last, so an expiry is never moved back.
+// Renew implements [session.Backend]. The older of two renewals may run last, so an expiry is never moved back.
 func (b *backend) Renew(ctx context.Context, id session.ID) (int64, error) {
 	b.SweepInTime(b.sweep)
 	answer, err := one(ask(ctx, b, "renew", numbers(2), idOf(id)))
@@ -49,8 +49,8 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (int64, error) {
 	return answer[0], nil
 }
 
-// surely is how long a session certainly goes on, in microseconds, if the server shows that remaining time: its
-// clock may be behind by a step.
+// surely returns how long a session certainly lasts, in microseconds, if the server shows that remaining time: the
+// server's clock may be one step behind.
 func surely(shown int64) int64 {
 	if shown <= 0 {
 		return shown
@@ -85,7 +85,8 @@ func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 	})
 }
 
-// maxIDs is how many sessions a request asks about: it can have 2,100 arguments, and 1,000 rows of them.
+// maxIDs is how many sessions one request may ask about. The limits are 2,100 arguments, and 1,000 rows in a list of
+// values.
 const maxIDs = 512
 
 // look reads the rows of sessions.
@@ -109,8 +110,8 @@ func (b *backend) look(ctx context.Context, ids []session.ID) ([]row.Left, error
 	return all, err
 }
 
-// leftFor is a request about some sessions: about 1, 2, 4 … of them, the last again and again. So there are few texts to
-// compile.
+// leftFor returns a request about the sessions. Their number is rounded up to a power of two by repeating the last one,
+// so that the server has few statements to compile.
 func leftFor(b *backend, ids []session.ID) (statement string, args []any) {
 	statement, args = b.text("left")
 	n := 1

@@ -60,11 +60,11 @@ func TestEachStatementHasItsVariables(t *testing.T) {
 		}
 		given, ok := arguments[name]
 		if !ok {
-			t.Errorf("%s: nobody says what it is given", name)
+			t.Errorf("%s is missing in the table of arguments", name)
 		}
 		text, args := b.text(name)
 		if len(args) == 0 {
-			t.Errorf("%s has no argument: it would not go by sp_executesql, and change its connection", name)
+			t.Errorf("%s has no argument: it would not use sp_executesql, and would change its connection", name)
 		}
 		have := append(strings.Fields(given), "form")
 		for _, d := range declared.FindAllStringSubmatch(text, -1) {
@@ -72,11 +72,11 @@ func TestEachStatementHasItsVariables(t *testing.T) {
 		}
 		for _, v := range variable.FindAllStringSubmatch(text, -1) {
 			if !slices.Contains(have, v[2]) {
-				t.Errorf("%s: @%s is neither declared nor given in\n%s", name, v[2], text)
+				t.Errorf("%s: @%s is neither declared nor an argument in\n%s", name, v[2], text)
 			}
 		}
 		if strings.ContainsAny(strings.NewReplacer("{ids}", "", "{asked}", "").Replace(text), "{}") {
-			t.Errorf("%s has a gap:\n%s", name, text)
+			t.Errorf("%s has an unfilled placeholder:\n%s", name, text)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestEachStatementSetsWhatItDependsOn(t *testing.T) {
 		} {
 			at := strings.Index(text, set)
 			if at <= last {
-				t.Errorf("%s: %q is not where it has to be", name, set)
+				t.Errorf("%s: %q is missing or out of order", name, set)
 			}
 			last = at
 		}
@@ -110,7 +110,7 @@ func TestNoStatementNeedsLockClausesOrOptimizerHints(t *testing.T) {
 	for name, text := range statements(t, b) {
 		for _, word := range []string{"UPDLOCK", "HOLDLOCK", "XLOCK", "NOLOCK", "READPAST", "ROWLOCK", "WITH", "MERGE", "SP_GETAPPLOCK", "OPENJSON", "BEGIN TRAN", "BEGIN TRANSACTION", "COMMIT", "WAITFOR", "GREATEST", "STRING_SPLIT"} {
 			if regexp.MustCompile(`\b` + word + `\b`).MatchString(strings.ToUpper(text)) {
-				t.Errorf("%s has %s in it:\n%s", name, word, text)
+				t.Errorf("%s contains %s:\n%s", name, word, text)
 			}
 		}
 		// The rows of a bare OUTPUT are sent before their statement has ended.
@@ -128,7 +128,7 @@ func TestNoAnswerHasRowsLocked(t *testing.T) {
 	for name, text := range statements(t, b) {
 		for statement := range strings.SplitSeq(text, ";\n") {
 			if strings.HasPrefix(statement, "SELECT ") && !strings.HasPrefix(statement, "SELECT @have=") && strings.Contains(statement, "holdfast_locks") {
-				t.Errorf("%s answers from a table:\n%s", name, statement)
+				t.Errorf("%s returns rows from a table:\n%s", name, statement)
 			}
 		}
 	}
@@ -144,19 +144,19 @@ func TestEachWriteIsOfOneRowByItsKey(t *testing.T) {
 		for _, w := range writes.FindAllStringSubmatch(text, -1) {
 			n++
 			if !strings.Contains(w[2], "WHERE name=@key") && !strings.Contains(w[2], "WHERE id=@id") && !strings.Contains(w[2], "WHERE id=@key") {
-				t.Errorf("%s writes by another key: %s", name, w[0])
+				t.Errorf("%s writes without the key: %s", name, w[0])
 			}
 		}
 	}
 	if n < 10 {
-		t.Errorf("only %d writes were found", n)
+		t.Errorf("got %d writes, want 10 or more", n)
 	}
 	for name, condition := range map[string]string{
 		"swap": "WHERE name=@key\nAND rev=@old;", "first": "WHERE NOT EXISTS (SELECT 1 FROM [dbo].[holdfast_locks] WHERE name=@key);", "join": "AND form=@form AND DATALENGTH(inbox)<2*@room;",
 		"renew": "WHERE id=@id\nAND expires>@now;", "expire": "WHERE id=@id AND expires<>0\nAND expires<=@now;", "forget": "WHERE name=@key\nAND rev=@rev;", "forget_session": "WHERE id=@key AND expires<=@now;",
 	} {
 		if !strings.Contains(all[name], condition) {
-			t.Errorf("%s has no %q:\n%s", name, condition, all[name])
+			t.Errorf("%s lacks %q:\n%s", name, condition, all[name])
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestNamesThatDifferInZeroBytesAreDifferentKeys(t *testing.T) {
 	for i, a := range names {
 		for j, b := range names {
 			if i != j && equal(unhex(t, stored(a)), unhex(t, stored(b))) {
-				t.Errorf("%q and %q are one key", a, b)
+				t.Errorf("%q and %q have the same key", a, b)
 			}
 		}
 		if k := unhex(t, stored(a)); len(k) > 513 || strings.TrimSuffix(k, terminator) != a || k == "" {
@@ -180,7 +180,7 @@ func TestNamesThatDifferInZeroBytesAreDifferentKeys(t *testing.T) {
 		}
 	}
 	if k := stored(""); k != "" {
-		t.Errorf("what is before all names is %q", k)
+		t.Errorf("the key before all names: got %q", k)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestArgumentsHaveFewTypes(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int{0, 1, 8000, 8001} {
 		if _, ok := binary("data", make([]byte, length)).Value.(mssql.VarCharMax); !ok {
-			t.Errorf("%d bytes are no VARCHAR(MAX)", length)
+			t.Errorf("%d bytes are not a VARCHAR(MAX)", length)
 		}
 	}
 	b, texts := unsent(t), map[string]bool{}
@@ -207,11 +207,11 @@ func TestArgumentsHaveFewTypes(t *testing.T) {
 		text, args := leftFor(b, make([]session.ID, n))
 		texts[text] = true
 		if len(args) > 2100 || len(args) < n || strings.Count(text, "(@i") > 1000 {
-			t.Fatalf("%d arguments for %d sessions", len(args), n)
+			t.Fatalf("got %d arguments for %d sessions", len(args), n)
 		}
 	}
 	if len(texts) != 10 {
-		t.Errorf("%d texts, want 10", len(texts))
+		t.Errorf("got %d texts, want 10", len(texts))
 	}
 }
 
@@ -255,7 +255,7 @@ func TestAClockOfATestIsAnArgument(t *testing.T) {
 	b.clock = func() int64 { return 7 }
 	text, args := b.text("load")
 	if strings.Replace(text, "@clock", serverNow, 1) != plain || len(args) != 2 || args[1].(sql.NamedArg).Value != int64(7) {
-		t.Errorf("%s with %v", text, args)
+		t.Errorf("got %s with %v", text, args)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestAReadAllowsForAStepOfTheClock(t *testing.T) {
 	step := clockStep.Microseconds()
 	for shown, want := range map[int64]int64{-step: -step, 0: 0, 1: 1, step: 1, step + 1: 1, step + 7: 7, 60e6: 60e6 - step} {
 		if got := surely(shown); got != want {
-			t.Errorf("of %d µs: %d, want %d", shown, got, want)
+			t.Errorf("for %d µs: got %d, want %d", shown, got, want)
 		}
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/embedded"
 )
 
-// columns are what the tables have at least, as describe says it.
+// columns are the columns that the tables must have, in the form that checkTables reads.
 var columns = [2]map[string]string{
 	{"name": "varbinary of 513 bytes, key", "form": "smallint of 2 bytes", "rev": "bigint of 8 bytes", "taken": "bigint of 8 bytes", "idle": "tinyint of 1 bytes",
 		"written": "bigint of 8 bytes", "data": "varbinary of -1 bytes", "inbox": "varchar of -1 bytes"},
 	{"id": "varbinary of 8 bytes, key", "expires": "bigint of 8 bytes", "ttl": "bigint of 8 bytes", "calls": "bigint of 8 bytes"},
 }
 
-// Schema returns the statements that create the tables if they do not exist: for users without the right to. The
+// Schema returns the statements that create the tables if they do not exist, for users that may not create them. The
 // error matches store.ErrInvalid.
 func Schema(o *Options) (string, error) {
 	all, err := o.filled()
@@ -27,7 +27,7 @@ func (o *Options) schema() string {
 	return strings.NewReplacer("{locks}", o.locks(), "{sessions}", o.sessions()).Replace(embedded.Text("schema.sql", dir))
 }
 
-// named are the arguments for the names of the tables.
+// named returns the arguments for the names of the tables.
 func (o *Options) named() []any {
 	return []any{sql.Named("locks", o.locks()), sql.Named("sessions", o.sessions())}
 }
@@ -40,12 +40,12 @@ func (b *backend) prepare(ctx context.Context) error {
 			_, err := send(ctx, b, statement+b.o.schema(), args, numbers(0))
 			if !is(err, alreadyThere) || made == len(columns) { //mutant:mssql-made-by-another
 				return err
-			} // another process has made one of them, and the rest was not done
+			} // another process has created one of them, and the rest was not run
 		}
 	})
 }
 
-// checkTables looks at the tables, and writes nothing. It reports whether both are there, for this user.
+// checkTables reads the tables' columns and writes nothing. It reports whether both tables exist for this user.
 func (b *backend) checkTables(ctx context.Context) (bool, error) {
 	type column struct {
 		table      int

@@ -30,10 +30,10 @@ func TestAURLIsReadAsTheDriverReadsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Port != 1433 || c.AppName != "holdfast" || o.Schema != "" || o.Table != "" {
-		t.Errorf("%+v, %+v", c, o)
+		t.Errorf("got %+v, %+v", c, o)
 	}
 	if c, _, err := parseURL("sqlserver://db/EXPRESS?database=shop", nil); err != nil || c.Instance != "EXPRESS" || c.Port != 0 {
-		t.Errorf("%+v, %v", c, err)
+		t.Errorf("got %+v, %v", c, err)
 	}
 }
 
@@ -43,7 +43,7 @@ func TestEachRequestIsSentOnceAndASilentServerIsGivenUp(t *testing.T) {
 	for url, want := range map[string]time.Duration{"sqlserver://db?database=shop": 15 * time.Second, "sqlserver://db?database=shop&connection+timeout=7": 7 * time.Second} {
 		c, _, err := parseURL(url, nil)
 		if err != nil || !c.DisableRetry || c.ConnTimeout != want {
-			t.Errorf("%s: %+v, %v, want a timeout of %v", url, c, err, want)
+			t.Errorf("%s: got %+v, %v, want a timeout of %v", url, c, err, want)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestAWrongURLSaysWhatIsWrongAndHidesThePassword(t *testing.T) {
 	} {
 		s, err := Open(url, nil)
 		if s != nil || !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v, %v, want %q", url, s, err, says)
+			t.Errorf("%s: got %v, %v, want %q", url, s, err, says)
 		}
 	}
 }
@@ -92,13 +92,13 @@ func TestBadOptionsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []Options{{Table: "1a"}, {Table: "a b"}, {Table: "a]b"}, {Table: "ä"}, {Table: strings.Repeat("a", 120)}, {Schema: "a.b"}, {Schema: "'"}, {Schema: strings.Repeat("a", 129)}} {
 		if s, err := Open("sqlserver://127.0.0.1:1?database=d", &bad); s != nil || !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%+v: %v", bad, err)
+			t.Errorf("%+v: got %v, want ErrInvalid", bad, err)
 		}
 		if _, err := Schema(&bad); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("Schema of %+v: %v", bad, err)
+			t.Errorf("Schema of %+v: %v, want ErrInvalid", bad, err)
 		}
 	}
 	if _, err := New(nil, nil); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("no database: %v", err)
+		t.Errorf("without a database: %v, want ErrInvalid", err)
 	}
 }

@@ -13,18 +13,19 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
-// facts are the results of one read of the server's state.
+// facts are the results of one query of the server's state.
 type facts struct {
 	version, user                 string
 	now                           int64
 	readOnly, flush, binlog, sync int
 	fit                           int64
-	nodes                         sql.NullInt64 // of a Galera cluster; 0: no cluster
-	group                         int           // 2: of Group Replication, with many primaries
+	nodes                         sql.NullInt64 // of a Galera cluster; 0: not a cluster
+	group                         int           // 2: Group Replication with many primaries
 	clock                         store.Finding
 }
 
-// seenFor is for how long the first check goes by what prepare has seen of the tables: each process checks once its first operation has ended.
+// seenFor is how long the first check may use what prepare has found out about the tables. Each process checks after its
+// first operation.
 const seenFor = 5 * time.Second
 
 // Check implements [record.Backend].
@@ -44,10 +45,10 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 	return append(found, b.CheckPool(b.db.Stats().MaxOpenConnections)...) //mutant:mysql-pool-warned
 }
 
-// facts reads them. The two kinds of servers have counters under different names, so each gets the other's in a
-// comment that it ignores.
+// facts queries the server's state. MariaDB and MySQL have some counters under different names, so each gets the other's
+// in a comment that it ignores.
 func (b *backend) facts(ctx context.Context) (f facts, err error) {
-	conn, err := b.db.Conn(ctx) // so that to connect and log in is no part of the round trip by which the clock is read
+	conn, err := b.db.Conn(ctx) // connects first, so that this does not count in the round trip that measures the clock
 	if err != nil {
 		return f, err
 	}
@@ -62,7 +63,7 @@ func (b *backend) facts(ctx context.Context) (f facts, err error) {
 	return f, err
 }
 
-// checkGroup refuses a group all of whose members take writes.
+// checkGroup refuses a group with many primaries.
 func (b *backend) checkGroup(group int) []store.Finding {
 	if group < 2 { //mutant:mysql-many-primaries
 		return nil
@@ -71,7 +72,7 @@ func (b *backend) checkGroup(group int) []store.Finding {
 		"have one primary (group_replication_switch_to_single_primary_mode)", store.ErrUnsupported, b.Address)}}
 }
 
-// checkGalera warns of a cluster of Galera, by how many nodes it has.
+// checkGalera warns of a Galera cluster. nodes is its size, 0 if there is none.
 func checkGalera(nodes int) []store.Finding {
 	if nodes == 0 { //mutant:mysql-galera
 		return nil
@@ -117,8 +118,8 @@ func (b *backend) checkConnection(f facts) store.Finding {
 	return store.Finding{About: "autocommit", Found: "1"}
 }
 
-// checkRights reports whether the tables exist and are holdfast's, and whether this user has the rights that
-// locks need.
+// checkRights reports whether the tables exist and are holdfast's, and whether this user has the rights that locks
+// need.
 func (b *backend) checkRights(ctx context.Context, f facts, seen *look) store.Finding {
 	const about = "table"
 	name, host, _ := strings.Cut(f.user, "@")
@@ -155,7 +156,8 @@ func (b *backend) checkRights(ctx context.Context, f facts, seen *look) store.Fi
 	return row.CheckTable(b.o.Table, true, is(b.deleteNothing(ctx, all), tableDenied), grants)
 }
 
-// mayCreate reports whether the user has a right to make the table that can be found. One by a role is not: see hasRole.
+// mayCreate reports whether the user is known to have the right to create the table. It does not see rights of a role:
+// see hasRole.
 func (b *backend) mayCreate(ctx context.Context, table string) bool {
 	var n int
 	err := b.db.QueryRowContext(ctx, "SELECT (SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE') + "+
@@ -164,15 +166,15 @@ func (b *backend) mayCreate(ctx context.Context, table string) bool {
 	return err == nil && n > 0
 }
 
-// hasRole reports whether the user has a role that is active.
+// hasRole reports whether the user has an active role.
 func (b *backend) hasRole(ctx context.Context) bool {
 	var role *string
 	err := b.db.QueryRowContext(ctx, "SELECT NULLIF(CURRENT_ROLE(),'NONE')").Scan(&role)
 	return err == nil && role != nil
 }
 
-// tooOld is the oldest version that is known to do, if this one is older, else
-// empty. It is empty too of a version that it cannot read.
+// tooOld returns the oldest version known to work if this version is older, otherwise "". It also returns "" for a version
+// that it cannot read.
 func tooOld(version string) string {
 	kind, major, minor := "MySQL 8.0", 8, 0
 	if strings.Contains(strings.ToLower(version), "mariadb") {

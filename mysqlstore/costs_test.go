@@ -35,7 +35,7 @@ func TestACrowdCostsFewRequestsALock(t *testing.T) {
 		}), o)
 	})
 	if each := float64(writes.Load()) / float64(n); each > crowdWrites {
-		t.Errorf("%.1f statements a lock write the name or a note, want at most %d", each, crowdWrites)
+		t.Errorf("got %.1f statements per lock that write the name or a note, want at most %d", each, crowdWrites)
 	}
 }
 
@@ -57,13 +57,13 @@ func TestAProcessThatComesReadsNoInformationSchema(t *testing.T) {
 	mustHold(t, s, mutex("n"))
 	found := s.Check(t.Context())
 	if last := found[len(found)-1]; last.About != "table" || last.Level() != store.LevelOK {
-		t.Errorf("the check finds %+v", last)
+		t.Errorf("got finding %+v", last)
 	}
 	if columns.Load() != 0 || statements.Load() == 0 {
-		t.Errorf("%d of %d statements read information_schema", columns.Load(), statements.Load())
+		t.Errorf("got %d of %d statements that read information_schema, want none", columns.Load(), statements.Load())
 	}
 	if s.Check(t.Context()); columns.Load() != 1 {
-		t.Errorf("the second check has read information_schema %d times, want once", columns.Load())
+		t.Errorf("the second check read information_schema %d times, want once", columns.Load())
 	}
 }
 

@@ -34,6 +34,6 @@ func worker(at string) error {
 func TestOneOfManyProcessesHoldsAtATimeAndTokensGrow(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
-	mustHold(t, s, mutex("the table is made"))
+	mustHold(t, s, mutex("the table exists"))
 	crowdtest.Run(t, sharedDSN(t)+" "+s.b.o.Table)
 }

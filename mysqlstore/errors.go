@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Numbers of errors, the same on MariaDB and MySQL.
+// Error numbers, the same on MariaDB and MySQL.
 const (
 	recordChanged   = 1020
 	databaseDenied  = 1044
@@ -35,19 +35,19 @@ const (
 	readOnlyInnoDB  = 1874
 )
 
-// is reports whether err is the server's, with one of these numbers.
+// is reports whether err is a server error with one of these numbers.
 func is(err error, numbers ...uint16) bool {
 	var e *mysql.MySQLError
 	return errors.As(err, &e) && slices.Contains(numbers, e.Number)
 }
 
-// failed makes an error of the driver or the server one for people. Errors of package store are that already.
+// failed explains an error of the driver or the server. Errors of package store stay as they are.
 func (b *backend) failed(err error) error {
 	switch {
 	case err == nil || store.Definite(err):
 		return err
 	case is(err, noSuchTable, badColumn, noDefault):
-		b.Checked.Done.Store(false) // it was changed since
+		b.Checked.Done.Store(false) // the tables have changed: check them again
 	}
 	switch {
 	case is(err, databaseDenied, loginDenied, loginDenied2, tableDenied, columnDenied, rightNeeded):

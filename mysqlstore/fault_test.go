@@ -47,7 +47,7 @@ func (c *linked) Read(b []byte) (int, error) {
 	if c.cut && err == nil {
 		c.l.cuts.Add(1)
 		c.Conn.Close()
-		return 0, errors.New("the answer is lost")
+		return 0, errors.New("the answer was lost")
 	}
 	return n, err
 }
@@ -92,7 +92,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 					t.Errorf("%s: %v, want indeterminate", what, err)
 				}
 				if l.cuts.Load() != cuts+1 {
-					t.Errorf("%s: %d answers were lost", what, l.cuts.Load()-cuts)
+					t.Errorf("%s: got %d lost answers, want one", what, l.cuts.Load()-cuts)
 				}
 			}
 			swap := "INSERT INTO " + s.b.records
@@ -109,7 +109,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 				want = 2
 			}
 			if n := len(state(t, s, c.name).Entries); n != want {
-				t.Errorf("%d entries, want %d", n, want)
+				t.Errorf("got %d entries, want %d", n, want)
 			}
 			h.Used = h.Token
 			lose("change of the owner", swap, func() error { h.Owner = "new"; return s.Renew(t.Context(), []store.Hold{h})[0].Err })
@@ -118,19 +118,19 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 			}
 			lose("release", swap, func() error { return s.Release(t.Context(), h) })
 			if err := s.Release(t.Context(), h); err != nil && !errors.Is(err, store.ErrLost) {
-				t.Errorf("the repeated release: %v, want nil, or lost as it is no longer there", err)
+				t.Errorf("the repeated release: %v, want nil, or ErrLost as the hold is gone", err)
 			}
 			if a := mustAsk(t, s, waits); !a.Granted || a.Token <= h.Token {
-				t.Errorf("the next gets %+v after token %d", a, h.Token)
+				t.Errorf("the next claim: got %+v after token %d", a, h.Token)
 			}
-			lose("release of whatever there is", swap, func() error {
+			lose("release without a token", swap, func() error {
 				return s.Release(t.Context(), store.Hold{Name: h.Name, ID: waits.ID})
 			})
 			if err := s.Release(t.Context(), store.Hold{Name: h.Name, ID: waits.ID}); err != nil {
-				t.Errorf("the repeated release of whatever there is: %v", err)
+				t.Errorf("the repeated release without a token: %v", err)
 			}
 			if n := len(state(t, s, c.name).Entries); n != 0 {
-				t.Errorf("%d entries, want none", n)
+				t.Errorf("got %d entries, want none", n)
 			}
 		})
 	}
@@ -155,7 +155,7 @@ func TestAnUncontendedLockTakesOneRoundTrip(t *testing.T) {
 				return
 			}
 		}
-		t.Errorf("%s: %d round trips, want %d", what, took, want)
+		t.Errorf("%s: got %d round trips, want %d", what, took, want)
 	}
 	for range 2 {
 		c := mutex("n")
@@ -242,7 +242,7 @@ func TestKilledConnectionsLoseNothing(t *testing.T) {
 		again("the position is kept", func() error {
 			a, err := s.Ask(t.Context(), w)
 			if a.Granted {
-				t.Fatal("granted beside a holder")
+				t.Fatal("granted while another claim holds the lock")
 			}
 			return err
 		})
@@ -262,7 +262,7 @@ func TestKilledConnectionsLoseNothing(t *testing.T) {
 		return err
 	})
 	if killed < 10 {
-		t.Errorf("only %d connections were killed", killed)
+		t.Errorf("got %d killed connections, want 10 or more", killed)
 	}
 }
 
@@ -290,10 +290,10 @@ func TestARestartUnderLoadForgetsNothing(t *testing.T) {
 				}
 				grants.Add(1)
 				if inside[n].Add(1) != 1 {
-					t.Errorf("two are inside %s", c.Name)
+					t.Errorf("two claims hold %s", c.Name)
 				}
 				if before := last[n].Swap(a.Token); before >= a.Token {
-					t.Errorf("token %d after %d", a.Token, before)
+					t.Errorf("got token %d after %d, want a larger one", a.Token, before)
 				}
 				time.Sleep(time.Millisecond)
 				inside[n].Add(-1)
@@ -314,7 +314,7 @@ func TestARestartUnderLoadForgetsNothing(t *testing.T) {
 	more := func() {
 		t.Helper()
 		have := grants.Load()
-		until(t, "it goes on", func() bool { return grants.Load() > have+20 })
+		until(t, "more claims are granted", func() bool { return grants.Load() > have+20 })
 	}
 	more()
 	for i := range 4 {
@@ -358,7 +358,7 @@ func TestAStatementBinlogWorksOrIsReported(t *testing.T) {
 	rc := storeOn(t, dbOn(t, with(testserver.MariaDBDSN(server.Addr), isolation(t, testserver.MariaDBDSN(server.Addr), "READ-COMMITTED"))), nil)
 	defer rc.Close()
 	if _, err := rc.Ask(t.Context(), mutex("other")); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "binlog_format") {
-		t.Errorf("under READ COMMITTED: %v", err)
+		t.Errorf("under READ COMMITTED: %v, want ErrUnsupported", err)
 	}
 }
 
@@ -373,12 +373,12 @@ func TestTheCheckReportsWhatItFinds(t *testing.T) {
 		for _, f := range s.Check(t.Context()) {
 			if f.About == about {
 				if f.Level() != level || !strings.Contains(f.Text()+f.Run, says) {
-					t.Errorf("%s: %s: %s %q, want %s: %s", about, f.Level(), f.Text(), f.Run, level, says)
+					t.Errorf("%s: got %s: %s %q, want %s: %s", about, f.Level(), f.Text(), f.Run, level, says)
 				}
 				return
 			}
 		}
-		t.Errorf("nothing about %s", about)
+		t.Errorf("no finding about %s", about)
 	}
 	kind := "MySQL "
 	if strings.HasPrefix(isolation(t, testserver.MariaDBDSN(server.Addr), ""), "tx_") {
@@ -390,7 +390,7 @@ func TestTheCheckReportsWhatItFinds(t *testing.T) {
 	finds("autocommit", store.LevelOK, "1")
 	finds("table", store.LevelOK, "first use creates it")
 	if err := root.QueryRowContext(t.Context(), "SELECT 1 FROM "+DefaultTable).Scan(new(int)); !is(err, noSuchTable) {
-		t.Errorf("the check made the table: %v", err)
+		t.Errorf("the check created the table: %v", err)
 	}
 	mustHold(t, s, mutex("n"))
 	finds("table", store.LevelOK, "exists")
@@ -405,7 +405,7 @@ func TestTheCheckReportsWhatItFinds(t *testing.T) {
 		"5.7.44-log": true, "8.0.36": false, "9.1.0": false, "": false, "x": false,
 	} {
 		if (tooOld(version) != "") != old {
-			t.Errorf("%q too old: %q", version, tooOld(version))
+			t.Errorf("%q: got too old: %q", version, tooOld(version))
 		}
 	}
 }

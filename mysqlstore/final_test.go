@@ -29,7 +29,7 @@ func atEachLevel(t *testing.T, f func(t *testing.T, b *backend, dsn string)) {
 			})
 		}
 		if iso := isolation(t, dsn, "SERIALIZABLE"); strings.HasPrefix(iso, "tx_") {
-			t.Run("SERIALIZABLE, told of changes", func(t *testing.T) {
+			t.Run("SERIALIZABLE, notified of changes", func(t *testing.T) {
 				b := backendOn(t, with(dsn, iso, "innodb_snapshot_isolation=ON"), apart())
 				defer b.Close()
 				f(t, b, dsn)
@@ -64,15 +64,15 @@ func TestAnEndThatWaitsForARenewalDoesNotHappen(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		until(t, "it waits for the row", func() bool { return waiting(t, b.db, "UPDATE "+b.sessions+" SET expires=0") == 1 })
+		until(t, "a statement waits for the row", func() bool { return waiting(t, b.db, "UPDATE "+b.sessions+" SET expires=0") == 1 })
 		if err := tx.Commit(); err != nil {
 			t.Fatal(err)
 		}
 		if judging.Wait(); len(left) != 1 || left[0] <= time.Minute {
-			t.Errorf("left: %v, of a session that was renewed", left)
+			t.Errorf("the renewed session: got %v left", left)
 		}
 		if _, err := b.Renew(t.Context(), id); err != nil {
-			t.Errorf("its renewal: %v", err)
+			t.Errorf("the session's renewal: %v", err)
 		}
 	})
 }
@@ -95,15 +95,15 @@ func TestARenewalThatWaitsForTheEndIsLost(t *testing.T) {
 		var renewing sync.WaitGroup
 		var renewed error
 		renewing.Go(func() { _, renewed = b.Renew(t.Context(), id) })
-		until(t, "it waits for the row", func() bool { return waiting(t, b.db, "UPDATE "+b.sessions+" SET expires=GREATEST") == 1 })
+		until(t, "a statement waits for the row", func() bool { return waiting(t, b.db, "UPDATE "+b.sessions+" SET expires=GREATEST") == 1 })
 		if err := tx.Commit(); err != nil {
 			t.Fatal(err)
 		}
 		if renewing.Wait(); !errors.Is(renewed, store.ErrLost) {
-			t.Errorf("the renewal: %v, want lost", renewed)
+			t.Errorf("renewal: %v, want ErrLost", renewed)
 		}
 		if left, err := b.Left(t.Context(), []session.ID{id}); err != nil || left[0] > 0 {
-			t.Errorf("left: %v, %v", left, err)
+			t.Errorf("got %v left, %v", left, err)
 		}
 	})
 }
@@ -123,19 +123,19 @@ func TestASwapWaitsForNoLockedRowAndJoins(t *testing.T) {
 		defer cancel()
 		s := record.Swap{Name: "n", Old: old, Data: []byte{2}}
 		if out, err := b.Swap(ctx, &s); err != nil || out.Done || out.Joined || out.Current {
-			t.Errorf("a swap of a locked row: %+v, %v, want it refused", out, err)
+			t.Errorf("a swap of a locked row: got %+v, %v, want it refused", out, err)
 		}
 		s.Join = &record.Join{Notes: []record.Note{{Key: "k", Data: []byte("d")}}}
 		if out, err := b.Swap(ctx, &s); err != nil || out.Done || !out.Joined {
-			t.Errorf("a swap of a locked row: %+v, %v, want it refused and joined", out, err)
+			t.Errorf("a swap of a locked row: got %+v, %v, want it refused and joined", out, err)
 		}
 		unlock()
 		r, err := b.Load(t.Context(), "n")
 		if err != nil || r.Version != old.Version || len(r.Inbox) != 1 || r.Inbox[0].Key != "k" {
-			t.Errorf("there is %+v, %v", r, err)
+			t.Errorf("got %+v, %v", r, err)
 		}
 		if out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Old: r, Data: []byte{2}}); err != nil || !out.Done || !out.Inbox {
-			t.Errorf("the next: %+v, %v", out, err)
+			t.Errorf("the next swap: got %+v, %v", out, err)
 		}
 	})
 }
@@ -168,7 +168,7 @@ func TestACountHidesNoNoteFromAnother(t *testing.T) {
 		rows.Close()
 		out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Old: record.Record{Version: old.Version}, Data: []byte{2}})
 		if err != nil || !out.Done || out.Inbox {
-			t.Errorf("a swap beside another count: %+v, %v, want it done, and no word of the inbox", out, err)
+			t.Errorf("a swap beside another count: got %+v, %v, want it done, and no report of the inbox", out, err)
 		}
 	})
 }
@@ -178,7 +178,7 @@ func TestAnIdleSwapCountsNoNotes(t *testing.T) {
 	s := newShared(t)
 	ctx, b := t.Context(), s.b
 	if reported, err := b.Swap(ctx, &record.Swap{Name: "n", Data: []byte("d")}); err != nil || !reported.Done || !reported.Inbox {
-		t.Fatalf("%+v, %v", reported, err)
+		t.Fatalf("got %+v, %v, want it done and an inbox reported", reported, err)
 	}
 	r, err := b.Load(ctx, "n")
 	if err != nil {
@@ -186,10 +186,10 @@ func TestAnIdleSwapCountsNoNotes(t *testing.T) {
 	}
 	idle := &record.Swap{Name: "n", Old: r, Data: []byte("i"), Idle: true}
 	if q := b.swap(idle, parseVersion(r.Version), version{rev: 1}); strings.Contains(q, b.notes) {
-		t.Errorf("it reads the notes: %s", q)
+		t.Errorf("an idle swap reads the notes: %s", q)
 	}
 	if reported, err := b.Swap(ctx, idle); err != nil || !reported.Done || !reported.Current || reported.Inbox {
-		t.Errorf("%+v, %v, want done, and nothing of the inbox", reported, err)
+		t.Errorf("got %+v, %v, want it done, and no report of the inbox", reported, err)
 	}
 }
 
@@ -200,13 +200,13 @@ func TestALostSwapOnlyJoins(t *testing.T) {
 	join := &record.Join{Notes: []record.Note{{Key: "k", Data: []byte("d")}}}
 	out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Data: []byte{1}, Join: join, Lost: true})
 	if err != nil || out.Done || !out.Joined {
-		t.Errorf("with a join: %+v, %v", out, err)
+		t.Errorf("with a join: got %+v, %v", out, err)
 	}
 	if r, err := b.Load(t.Context(), "n"); err != nil || len(r.Data) > 0 || len(r.Inbox) != 1 {
-		t.Errorf("there is %+v, %v", r, err)
+		t.Errorf("got %+v, %v", r, err)
 	}
 	if out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Data: []byte{1}, Lost: true}); err != nil || !out.Done {
-		t.Errorf("without: %+v, %v", out, err)
+		t.Errorf("without a join: got %+v, %v", out, err)
 	}
 }
 
@@ -227,16 +227,16 @@ func TestADeadlockOrALockTimeoutIsARefusal(t *testing.T) {
 		defer unlock()
 		out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Old: old, Data: []byte{2}})
 		if err != nil || out.Done || out.Joined || out.Current {
-			t.Errorf("a swap that waits for too long: %+v, %v, want it refused", out, err)
+			t.Errorf("a swap that waits too long: got %+v, %v, want it refused", out, err)
 		}
 		unlock()
 		if out, err = b.Swap(t.Context(), &record.Swap{Name: "n", Old: old, Data: []byte{2}}); err != nil || !out.Done || !out.Inbox {
-			t.Errorf("the next: %+v, %v", out, err)
+			t.Errorf("the next swap: got %+v, %v", out, err)
 		}
 	})
 	for _, number := range []uint16{deadlock, recordChanged} { // the test cannot provoke these on a server
 		if !is(fmt.Errorf("so: %w", sqlError(number)), deadlock, lockWaitTimeout, recordChanged) {
-			t.Errorf("%d is another error", number)
+			t.Errorf("%d is not recognized", number)
 		}
 	}
 }

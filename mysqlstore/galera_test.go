@@ -16,10 +16,10 @@ import (
 // A Galera cluster does not behave like a single server, so the check must not report ok.
 func TestAGaleraClusterIsWarnedOf(t *testing.T) {
 	if all := checkGalera(0); len(all) != 0 {
-		t.Errorf("a plain server: %+v", all)
+		t.Errorf("a plain server: got %+v, want no finding", all)
 	}
 	if all := checkGalera(3); len(all) != 1 || !all[0].Warning {
-		t.Errorf("three nodes: %+v", all)
+		t.Errorf("three nodes: got %+v, want a warning", all)
 	}
 }
 
@@ -33,19 +33,19 @@ func TestAGroupWithManyPrimariesIsRefused(t *testing.T) {
 		return slices.DeleteFunc(s.Check(t.Context()), func(f store.Finding) bool { return f.About != "Group Replication" })
 	}
 	if all := reported(); len(all) != 0 {
-		t.Errorf("a plain server: %+v", all)
+		t.Errorf("a plain server: got %+v, want no finding", all)
 	}
 	mustExec(t, db, "INSTALL PLUGIN group_replication SONAME 'group_replication.so'")
 	if all := reported(); len(all) != 0 {
-		t.Errorf("of no group: %+v", all)
+		t.Errorf("without a group: got %+v, want no finding", all)
 	}
 	mustExec(t, db, "SET GLOBAL group_replication_group_name='6ba7b810-9dad-11d1-80b4-00c04fd430c8'")
 	if all := reported(); len(all) != 0 {
-		t.Errorf("one primary: %+v", all)
+		t.Errorf("one primary: got %+v, want no finding", all)
 	}
 	mustExec(t, db, "SET GLOBAL group_replication_single_primary_mode=OFF")
 	if all := reported(); len(all) != 1 || !errors.Is(all[0].Err, store.ErrUnsupported) {
-		t.Errorf("many primaries: %+v", all)
+		t.Errorf("many primaries: got %+v, want ErrUnsupported", all)
 	}
 }
 
@@ -62,7 +62,7 @@ func galeraStores(t *testing.T) (nodes []*testserver.Server, stores []*Store) {
 		t.Fatal(err)
 	}
 	if all := stores[0].Check(t.Context()); !slices.ContainsFunc(all, func(f store.Finding) bool { return f.About == "Galera" && f.Warning }) {
-		t.Errorf("doctor does not warn of it: %+v", all)
+		t.Errorf("Check does not warn of Galera: got %+v", all)
 	}
 	return nodes, stores
 }
@@ -94,10 +94,10 @@ func TestTwoNodesOfGaleraNeverGrantOneNameTwice(t *testing.T) {
 						}
 					}
 					if n := inside.Add(1); n != 1 {
-						t.Errorf("%d inside", n)
+						t.Errorf("%d claims hold the lock", n)
 					}
 					if token := uint64(a.Token); token <= newest {
-						t.Errorf("token %d after %d", token, newest)
+						t.Errorf("got token %d after %d, want a larger one", token, newest)
 					} else {
 						newest = token
 					}
@@ -122,7 +122,7 @@ func TestALaggingGaleraNodeTakesNothingOver(t *testing.T) {
 	c.TTL, c.PositionTTL = time.Second, time.Second
 	h := mustHold(t, stores[0], c)
 	waits := mutex("n")
-	until(t, "the other node knows of it", func() bool { a, err := stores[1].Ask(t.Context(), waits); return err == nil && !a.Granted })
+	until(t, "the other node refuses a claim", func() bool { a, err := stores[1].Ask(t.Context(), waits); return err == nil && !a.Granted })
 	behind, err := dbOn(t, testserver.MariaDBDSN(nodes[1].Addr)).Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestALaggingGaleraNodeTakesNothingOver(t *testing.T) {
 			case err == nil && a.Granted && !before:
 				// The hold may have been released while this request was under way.
 				if !released.Load() {
-					t.Error("the node that is behind let somebody in")
+					t.Error("the lagging node granted the lock")
 				}
 				return
 			case err == nil && a.Granted:

@@ -27,7 +27,7 @@ func lockRow(t *testing.T, dsn, where string) (end func()) {
 		t.Fatal(err)
 	}
 	if !rows.Next() {
-		t.Fatal("there is no such row")
+		t.Fatal("the row does not exist")
 	}
 	rows.Close()
 	return sync.OnceFunc(func() { tx.Rollback() })
@@ -47,7 +47,7 @@ func waiting(t *testing.T, db *sql.DB, begins string) (n int) {
 func TestAnAskForALockedRowLeavesNothingWaitingInTheServer(t *testing.T) {
 	for within := 500 * time.Millisecond; !leavesNothingWaiting(t, within); within *= 2 {
 		if within > patience {
-			t.Fatal("this machine is too slow: each time an ask was over before it left its note, or a statement of it waits in the server")
+			t.Fatal("this machine is too slow: each time an ask ended before it left its note, or a statement of it waits in the server")
 		}
 	}
 }
@@ -66,22 +66,22 @@ func leavesNothingWaiting(t *testing.T, within time.Duration) bool {
 	_, err := other.Ask(ctx, w)
 	cancel()
 	if errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrContended) {
-		t.Logf("ask, given up after %v: %v", within, err)
+		t.Logf("Ask, given up after %v: %v", within, err)
 		return false
 	}
 	if !errors.Is(err, store.ErrContended) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("ask: %v, want that the server answers, at its deadline", err)
+		t.Errorf("Ask: %v, want ErrContended at its deadline", err)
 	}
 	if st := state(t, s, "n"); len(st.Entries) != 2 { // neither a reader nor a process that leaves a note waits
-		t.Errorf("listed: %+v", st)
+		t.Errorf("got %+v listed, want two entries", st)
 	}
 	// A statement that waits in the server waits for 50 s, even after its sender has left. One that is merely running ends soon.
 	until(t, "no statement waits in the server for the row", func() bool { return waiting(t, s.b.db, "%"+s.b.records) == 0 })
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
-		t.Errorf("renewal of a hold whose row is locked: %v", err)
+		t.Errorf("renewal of the hold in the locked row: %v", err)
 	}
 	unlock()
-	until(t, "nothing but the hold is left", func() bool {
+	until(t, "only the hold is left", func() bool {
 		if err := other.Release(t.Context(), store.Hold{Name: "n", ID: w.ID}); err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestALockedSessionDelaysNoOtherSession(t *testing.T) {
 			}
 		}
 		if left, err := b.Left(ctx, ids[5:]); err != nil || left[0] > 0 || left[1] <= 0 {
-			t.Errorf("left: %v, %v", left, err)
+			t.Errorf("got %v left, %v", left, err)
 		}
 		if _, err := b.Begin(ctx, session.NewID(), time.Hour); err != nil {
 			t.Error(err)
@@ -195,7 +195,7 @@ func TestALockedRowBlocksNoOtherNameBeingDeleted(t *testing.T) {
 				continue
 			}
 			if a, err := s.Ask(ctx, mutex(fmt.Sprint(i))); err != nil || !a.Granted {
-				t.Errorf("name %d: %+v, %v", i, a, err)
+				t.Errorf("name %d: got %+v, %v", i, a, err)
 			}
 		}
 	})
@@ -236,7 +236,7 @@ func TestAHoldWhoseSessionsAreAllLockedIsLostByItsDeadline(t *testing.T) {
 		mine.TTL = 4 * time.Second
 		a := mustAsk(t, s, mine)
 		if !a.Granted || len(s.Sessions()) != 1 {
-			t.Fatalf("%+v, in sessions %v", a, s.Sessions())
+			t.Fatalf("got %+v, in sessions %v", a, s.Sessions())
 		}
 		h, until := store.Hold{Name: "a", ID: mine.ID, Token: a.Token, TTL: mine.TTL}, a.From.Add(a.TTL)
 		unlock := lockRow(t, dsn, s.b.sessions) // and the gaps between the rows, so that no session can begin
@@ -257,7 +257,7 @@ func TestAHoldWhoseSessionsAreAllLockedIsLostByItsDeadline(t *testing.T) {
 		}
 		for began := time.Now(); ; {
 			if time.Since(began) > patience {
-				t.Fatalf("its owner is not told that it is lost in %v", patience)
+				t.Fatalf("the owner did not get ErrLost within %v", patience)
 			}
 			late, r := store.Now() > until, store.Renewal{}
 			// Wait longer than the session waits for its own renewal: a renewal that the caller does not wait for does not count.
@@ -265,27 +265,27 @@ func TestAHoldWhoseSessionsAreAllLockedIsLostByItsDeadline(t *testing.T) {
 			if errors.Is(err, store.ErrLost) {
 				break
 			} else if late {
-				t.Fatalf("renewed past its deadline: %+v, want lost", r)
+				t.Fatalf("after its deadline: got renewal %+v, want ErrLost", r)
 			} else if err == nil {
 				until = max(until, r.From.Add(r.TTL))
 			}
 			if b, err := tries(300 * time.Millisecond); err == nil && b.Granted {
-				t.Fatalf("another was granted it %v before the deadline of who holds it", until.Sub(store.Now()))
+				t.Fatalf("another claim was granted %v before the holder's deadline", until.Sub(store.Now()))
 			}
 		}
 		unlock()
 		for deadline := time.Now().Add(patience); ; {
 			if b, err := tries(patience / 3); err == nil && b.Granted {
 				if b.Token <= h.Token {
-					t.Errorf("token %d after %d", b.Token, h.Token)
+					t.Errorf("got token %d after %d, want a larger one", b.Token, h.Token)
 				}
 				break
 			} else if time.Now().After(deadline) {
-				t.Fatalf("nobody is granted what was lost: %+v, %v", b, err)
+				t.Fatalf("the lost lock is not granted: got %+v, %v", b, err)
 			}
 		}
 		if r := s.Renew(t.Context(), []store.Hold{h})[0]; !errors.Is(r.Err, store.ErrLost) {
-			t.Errorf("renewed once the row is free: %+v, want lost", r)
+			t.Errorf("after the row was unlocked: got renewal %+v, want ErrLost", r)
 		}
 	})
 }

@@ -19,11 +19,11 @@ func init() {
 	scheme.Register(func(url string) (*Store, error) { return Open(url, nil) }, "mysql", "mariadb")
 }
 
-// Open returns a Store on connections of its own, which Close closes. The URL is
-// mysql://[user[:password]@]host[:port]/database, or mariadb:// for the same,
-// with the parameters of the driver's DSN as its query ("tls=true"), and
-// "table=" for the table. Open does no I/O. The error matches store.ErrInvalid
-// and does not show the URL, which may hold a password.
+// Open returns a Store on its own connections, which Close closes. The URL is
+// mysql://[user[:password]@]host[:port]/database, or the same with mariadb://, with
+// parameters of the driver's DSN in its query ("tls=true"), and "table=" for the table.
+// Open does no I/O. The error matches store.ErrInvalid and does not show the URL, which
+// may hold a password.
 func Open(rawURL string, o *Options) (*Store, error) {
 	c, options, err := ParseURL(rawURL, o)
 	if err != nil {
@@ -39,7 +39,7 @@ func Open(rawURL string, o *Options) (*Store, error) {
 		db.Close()
 		return nil, err
 	}
-	// As many as ask at a time, but no more than do a server good.
+	// One for each concurrent call, up to a number that is good for a server.
 	db.SetMaxOpenConns(32)
 	db.SetMaxIdleConns(32)
 	db.SetConnMaxIdleTime(time.Minute)
@@ -52,12 +52,12 @@ func badURL(format string, args ...any) error {
 	return fmt.Errorf("%w: the MySQL URL: %s: want mysql://user:password@host:port/database, with special characters of the password as %%XX", store.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// lockWait is the setting of for how many seconds a statement waits for a row that is locked.
+// lockWait is the setting for how many seconds a statement waits for a locked row.
 const lockWait = "innodb_lock_wait_timeout"
 
 // ParseURL reads a URL as [Open] does, for a program that makes the connections itself. It
-// returns the settings of the driver, and the options for [New]: a copy of o, with the
-// table of the URL if it names one. Its errors are those of [Open].
+// returns the driver's settings, and the options for [New]: a copy of o, with the table of
+// the URL if it names one. Its errors are those of [Open].
 func ParseURL(rawURL string, o *Options) (*mysql.Config, *Options, error) {
 	u, err := row.ParseURL(rawURL, badURL, "mysql", "mariadb")
 	if err != nil {
@@ -67,7 +67,7 @@ func ParseURL(rawURL string, o *Options) (*mysql.Config, *Options, error) {
 	if o != nil {
 		all = *o
 	}
-	var params []string // the driver reads them in its own way
+	var params []string // the driver parses them itself
 	for param := range strings.SplitSeq(u.RawQuery, "&") {
 		table, ok := strings.CutPrefix(param, "table=")
 		if !ok {
@@ -88,7 +88,7 @@ func ParseURL(rawURL string, o *Options) (*mysql.Config, *Options, error) {
 		c.Params = map[string]string{}
 	}
 	if c.Params[lockWait] == "" {
-		c.Params[lockWait] = "1" // the server's default is 50 s, during which a statement waits on after its client has left
+		c.Params[lockWait] = "1" // the server's default is 50 s, even after the client has left
 	}
 	c.DBName = database
 	c.User = u.User.Username()

@@ -13,14 +13,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
-// A version of a record is a number that each swap draws at random, and the notes that were taken in and whose
-// rows may still exist. The number alone shows whether the record was written since.
+// A version of a record is the random number of its last swap, and the notes that were taken in and whose rows may still
+// exist. The number alone shows whether the record has been written since.
 type version struct {
 	rev   int64
 	taken []int64
 }
 
-// nothing begins each list of notes: as some modes take what is empty for NULL.
+// nothing begins each list of notes, because some modes read an empty string as NULL.
 const nothing = "0"
 
 func (v version) list() string {
@@ -31,10 +31,10 @@ func (v version) list() string {
 	return list
 }
 
-// String is what a record has as its version.
+// String returns the version as a record has it.
 func (v version) String() string { return number(v.rev) + "-" + v.list() }
 
-// parseVersion is the opposite of String; the zero version is that of "".
+// parseVersion is the inverse of String; it returns the zero version for "".
 func parseVersion(text string) (v version) {
 	rev, list, _ := strings.Cut(text, "-")
 	v.rev, _ = strconv.ParseInt(rev, 10, 64)
@@ -42,7 +42,7 @@ func parseVersion(text string) (v version) {
 	return v
 }
 
-// parseList reports whether it is a list.
+// parseList reads a list of notes, and reports whether it is valid.
 func parseList(list string) (taken []int64, ok bool) {
 	ids := strings.Split(list, ",")
 	for _, text := range ids[1:] {
@@ -57,9 +57,8 @@ func parseList(list string) (taken []int64, ok bool) {
 
 var errTakenIn = errors.New("a note was taken in meanwhile")
 
-// takenIn is the notes that have been taken in once a swap on that version has taken in those of the inbox. A
-// note has the number of the record that it was read with: while that number is current the note was not taken
-// in.
+// takenIn returns the notes that are taken in after a swap of version old that takes in the notes of the inbox. A note
+// has the number of the record that it was read with. As long as that number is current, the note was not taken in.
 func takenIn(old version, inbox []record.Note) ([]int64, error) {
 	taken := slices.Clone(old.taken)
 	for i := range inbox {
@@ -72,19 +71,19 @@ func takenIn(old version, inbox []record.Note) ([]int64, error) {
 	return taken, nil
 }
 
-// A read row is of a record, or of a note of it.
+// A read is a row of a record or of one of its notes.
 type read struct {
 	row.Found
 	version
-	note int64 // its number; 0: of a record
+	note int64 // its number; 0 if it is a record
 }
 
-// columns are what rows reads.
+// columns is the SELECT for the columns that read scans.
 func (b *backend) columns() string {
 	return "SELECT " + b.now() + "," + fit + ",name,form,rev,taken,data"
 }
 
-// read reads rows, to the end, and gives each to f.
+// read runs a query, reads all rows, and calls f with each.
 func (b *backend) read(ctx context.Context, query string, f func(*read)) error {
 	rows, err := b.db.QueryContext(ctx, query)
 	if err != nil {
@@ -116,11 +115,11 @@ func (b *backend) read(ctx context.Context, query string, f func(*read)) error {
 	return b.failed(rows.Err())
 }
 
-// mostNotes is how many rows of notes are read at a time.
+// mostNotes is how many notes are read at a time.
 const mostNotes = 1024
 
-// Load implements [record.Backend]: one statement, so it reads both tables as of one instant. The clock is a row
-// of its own, as a missing record has none; joining the record to it took a server twice as long.
+// Load implements [record.Backend]. It is one statement, so it reads both tables at the same instant. The clock is a row
+// of its own, because a missing record has no row. Joining the record to it takes a server twice as long.
 func (b *backend) Load(ctx context.Context, name string) (record.Record, error) {
 	if err := b.prepare(ctx); err != nil {
 		return record.Record{}, err
@@ -159,7 +158,7 @@ func (b *backend) Load(ctx context.Context, name string) (record.Record, error) 
 		r.Inbox = append(r.Inbox, kept...)
 	}
 	if r.version.rev != 0 {
-		// A deleted one never comes back.
+		// A deleted note never comes back.
 		r.taken = slices.DeleteFunc(r.taken, func(id int64) bool { return !there[id] && !r.More })
 		r.Version = r.version.String()
 	}

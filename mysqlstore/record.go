@@ -15,24 +15,24 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
-// form is the version of the stored form. The earlier ones, 1 and 2, had other columns.
+// form is the version of the stored format. The earlier ones, 1 and 2, had other columns.
 const form = 3
 
-// Statements have no parameters: a driver that prepares statements would need more round trips, and one that
-// does not would depend on sql_mode and character set. Numbers are written as such and bytes in hexadecimal.
+// Statements have no parameters: a driver that prepares statements would need more round trips, and one that does not
+// would depend on sql_mode and the character set. Numbers are written as they are, bytes in hexadecimal.
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 func text[S string | []byte](s S) string { return "x'" + hex.EncodeToString([]byte(s)) + "'" }
 
-// commits is a condition of every write: without autocommit it would not be there for others.
+// commits is a condition of every write: without autocommit, others would not see the write.
 const commits = " AND @@autocommit=1" //mutant:mysql-commits
 
-// fit is 1 where a statement sees what was committed before, and nothing else. For each server the part of the other
-// is a comment.
+// fit is 1 on a connection whose statements see what was committed before and nothing else. The part for each server is a
+// comment for the other.
 const fit = "@@autocommit/*!80001 +2*(@@transaction_isolation='READ-UNCOMMITTED')*//*M! +2*(@@tx_isolation='READ-UNCOMMITTED')*/" //mutant:mysql-fit
 
-// unfit is why a connection with this value of fit cannot be used, or nil.
+// unfit returns why a connection with this value of fit cannot be used, or nil.
 func (b *backend) unfit(fit int64) error {
 	switch fit {
 	case 1:
@@ -43,8 +43,8 @@ func (b *backend) unfit(fit int64) error {
 	return fmt.Errorf("%w: the connection has autocommit=0: what is written would not be there for others; set autocommit=1 for the connections that locks use", store.ErrUnsupported)
 }
 
-// now is the server's clock, in SQL: the instant at which the statement began. One that waited for a row is a little
-// behind then.
+// now returns the server's clock, in SQL: the time at which the statement began. After a wait for a row it is a little
+// behind.
 func (b *backend) now() string {
 	if b.clock != nil {
 		return number(b.clock())
@@ -52,7 +52,7 @@ func (b *backend) now() string {
 	return "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))"
 }
 
-// tell runs a statement that writes, and returns its LAST_INSERT_ID and how many rows it has changed.
+// tell runs a statement that writes. It returns the LAST_INSERT_ID and the number of rows changed.
 func (b *backend) tell(ctx context.Context, statement string) (returned, changed int64, err error) {
 	result, err := b.db.ExecContext(ctx, statement)
 	if err != nil {
@@ -63,35 +63,35 @@ func (b *backend) tell(ctx context.Context, statement string) (returned, changed
 	return returned, changed, nil
 }
 
-// hurries makes a statement not wait for locks, on MariaDB: the server then reports that it did not apply it.
-// MySQL ignores this comment; free is for MySQL.
+// hurries makes a statement not wait for locks on MariaDB: the server then reports that it did not apply the statement.
+// MySQL ignores this comment; free does the same for MySQL.
 const hurries = "/*M! SET STATEMENT innodb_lock_wait_timeout=0 FOR */ " //mutant:mysql-waits-for-no-row
 
-// free is the row of a name, as r, which an update on MySQL finds by a second read of it, unless it is locked;
-// and isFree is the condition on the name. MariaDB ignores these comments. With the name itself as the
-// condition, MySQL would lock the row first.
+// free returns the row of a name, as r. On MySQL, an update finds the row by a second read, which skips it if it is
+// locked. isFree is the condition on the name. With the name itself as the condition, MySQL would lock the row first.
+// MariaDB ignores these comments.
 func (b *backend) free(name string) string {
 	return "/*!80001 (SELECT name AS unlocked FROM " + b.records + " WHERE name=" + text(name) + " LIMIT 1 FOR UPDATE SKIP LOCKED) AS f STRAIGHT_JOIN */ " +
 		b.records + " AS r /*!80001 FORCE INDEX (PRIMARY) */"
 }
 
-// skipsLocked ends a read that takes shared locks, as others may at the same time, and skips rows that are being
-// written.
+// skipsLocked ends a read that takes shared locks, which others can take at the same time, and that skips rows that are
+// being written.
 const skipsLocked = "/*!80001 FOR SHARE SKIP LOCKED *//*M! LOCK IN SHARE MODE SKIP LOCKED */" //mutant:mysql-counts-shared
 
 const isFree = "r.name/*!80001 =unlocked AND CONCAT(unlocked)*/=" //mutant:mysql-locks-what-is-free
 
-// What a swap returns by LAST_INSERT_ID. 0: there is no such row, or it is locked.
+// What a swap returns by LAST_INSERT_ID. 0 means that the row does not exist or is locked.
 const (
 	refusedOurs = 1
-	refusedForm = 2 // the row is not of this form
-	doneIdle    = 3 // not counted
-	doneEmpty   = 4 // and one more for each note that was not taken in
+	refusedForm = 2 // the row has another format
+	doneIdle    = 3 // notes were not counted
+	doneEmpty   = 4 // plus one for each note that was not taken in
 )
 
-// Swap implements [record.Backend]: one statement that writes one row, and, where that was refused, another that
-// adds rows of notes. The first does not wait for a lock on the row: the version decides which of many may
-// write, so one that would have to wait has lost. Nor does the second, as it touches no existing row.
+// Swap implements [record.Backend]. It is one statement that writes one row and, if that is refused, another that adds
+// notes. The first does not wait for a lock on the row: the version decides which of many may write, so one that would
+// have to wait has lost. The second does not wait either, because it touches no existing row.
 func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
 	if err := b.prepare(ctx); err != nil {
 		return out, err
@@ -118,16 +118,16 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	return out, err
 }
 
-// swap is the statement.
+// swap returns the statement of a swap.
 func (b *backend) swap(s *record.Swap, old, next version) string {
 	idle := "0"
 	if s.Idle {
 		idle = "1"
 	}
 	written := b.written(b.now(), 0)
-	// Waiters are counted with the row locked. A note whose transaction has not ended is skipped: it comes later.
-	// The lock is shared, so that a first write, which has no row to lock, hides no note from another count. A
-	// release of a name without waiters needs no count: the next claim counts.
+	// Notes are counted with the row locked. The count skips a note whose transaction has not ended: it is counted later.
+	// The lock on the notes is shared, so that a first write, which has no row to lock, hides no note from another count.
+	// The release of a name without waiters need not count: the next claim counts.
 	tells := func(of string) string {
 		if s.Idle { //mutant:mysql-idle-counts
 			return number(next.rev) + "+0*LAST_INSERT_ID(" + number(doneIdle) + ")"
@@ -149,9 +149,9 @@ func (b *backend) swap(s *record.Swap, old, next version) string {
 		commits
 }
 
-// join adds notes. A swap that counts what is there keeps it waiting for a moment. What the server says it did not do is not sent again more
-// than twice. It is VALUES, and no SELECT: their numbers are next to each other, so a replica that runs statements gives the same, and the
-// server locks no counter.
+// join adds notes. A swap that counts them can delay it for a moment. If the server says that it did not apply the
+// statement, join sends it again, twice at most. The notes are inserted by VALUES, not by SELECT, so that their numbers
+// are consecutive: then a replica that runs statements gets the same numbers, and the server locks no counter.
 func (b *backend) join(ctx context.Context, name string, notes []record.Note) (bool, error) {
 	var rows []string
 	for i := range notes {
@@ -170,11 +170,11 @@ func (b *backend) join(ctx context.Context, name string, notes []record.Note) (b
 	}
 }
 
-// discardFrom is the number of taken-in notes from which on a swap discards them.
+// discardFrom is from how many taken-in notes on a swap discards them.
 const discardFrom = 16
 
-// discard takes notes that were taken in away from their name, once they are many, and returns those that are left. A sweep
-// deletes them. What fails is for the next swap.
+// discard removes the name from notes that were taken in, once there are many, and returns those that are left. A sweep
+// deletes them. If discard fails, the next swap tries again.
 func (b *backend) discard(ctx context.Context, taken []int64) []int64 {
 	if len(taken) < discardFrom {
 		return taken
@@ -186,7 +186,7 @@ func (b *backend) discard(ctx context.Context, taken []int64) []int64 {
 	return nil
 }
 
-// written is an instant in SQL, less some time, as the column written has it.
+// written returns a time minus less, in SQL and as the column written has it.
 func (b *backend) written(instant string, less time.Duration) string {
 	unit := number(row.Tick(b.Retention))
 	return "((" + instant + "-" + number(less.Microseconds()) + ") DIV " + unit + "*" + unit + ")"
@@ -210,15 +210,15 @@ func (b *backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[r
 	})
 }
 
-// sweepMost is how many rows of each table a sweep deletes, and notesMost how many notes.
+// sweepMost is how many rows of a table a sweep deletes at most, and notesMost how many notes.
 const (
 	sweepMost = 500
 	notesMost = 10 * sweepMost
 )
 
-// sweep deletes records that were idle for too long, with their notes, ended sessions, and discarded notes. Each
-// is deleted by a statement of its own: so a locked row does not keep others locked. That does not matter for
-// unneeded notes.
+// sweep deletes records that were idle for too long, with their notes, ended sessions, and discarded notes. Each record
+// and session has its own statement, so that a locked row does not keep others locked. For discarded notes that does not
+// matter.
 func (b *backend) sweep(ctx context.Context) error {
 	old := b.written(b.now(), b.Retention)
 	for _, of := range []struct{ rows, remove string }{

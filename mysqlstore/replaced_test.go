@@ -78,7 +78,7 @@ func (c *couple) db(t *testing.T) *sql.DB {
 func (c *couple) isCut(t *testing.T, s *Store, names, sessions int) {
 	t.Helper()
 	db := c.dbOn(t, c.replica)
-	until(t, "the replica has it all", func() bool {
+	until(t, "the replica has all rows", func() bool {
 		var n, m int
 		err := db.QueryRowContext(t.Context(), "SELECT (SELECT COUNT(*) FROM "+s.b.records+" WHERE idle=0),(SELECT COUNT(*) FROM "+s.b.sessions+")").Scan(&n, &m)
 		return err == nil && n == names && m >= sessions
@@ -98,7 +98,7 @@ func TestAfterAFailOverAProcessHasWhatTheReplicaHasAndNothingElse(t *testing.T) 
 	t.Parallel()
 	for ttl := 5 * time.Second; !failsOver(t, ttl); ttl *= 2 {
 		if ttl > patience {
-			t.Fatal("this machine is too slow: each time all had expired before the replica took its place")
+			t.Fatal("this machine is too slow: each time all holds expired before the fail-over")
 		}
 	}
 }
@@ -128,10 +128,10 @@ func failsOver(t *testing.T, ttl time.Duration) (inTime bool) {
 		if store.Now() > lasts {
 			return false
 		}
-		t.Fatalf("the replica has %+v", e)
+		t.Fatalf("the replica has %+v, want the released hold", e)
 	}
 	var all []store.Renewal
-	until(t, "the replica says of each whether it has it", func() bool {
+	until(t, "the replica reports for each hold whether it has it", func() bool {
 		all = s.Renew(t.Context(), []store.Hold{stays, granted})
 		return !slices.ContainsFunc(all, func(r store.Renewal) bool { return r.Err != nil && !store.Definite(r.Err) })
 	})
@@ -139,26 +139,26 @@ func failsOver(t *testing.T, ttl time.Duration) (inTime bool) {
 		if store.Now() > lasts {
 			return false
 		}
-		t.Fatalf("what the replica has: %v", err)
+		t.Fatalf("the hold that the replica has: %v", err)
 	}
 	if err := all[1].Err; !errors.Is(err, store.ErrLost) {
-		t.Errorf("what the replica has not: %v, want that it is lost", err)
+		t.Errorf("the hold that the replica lacks: %v, want ErrLost", err)
 	}
 	lasts = all[0].From.Add(all[0].TTL)
 	lost := false
-	untilPast(t, 2*ttl, "what was given back is free", func() bool { // its session keeps nothing else, and ends then
+	untilPast(t, 2*ttl, "the released name is free", func() bool { // its session keeps nothing else, and ends then
 		switch r := s.Renew(t.Context(), []store.Hold{stays})[0]; {
 		case r.Err == nil:
 			lasts = r.From.Add(r.TTL)
 		case store.Definite(r.Err) && store.Now() > lasts:
 			lost = true
 		case store.Definite(r.Err):
-			t.Fatalf("what stays: %v", r.Err)
+			t.Fatalf("the hold that stays: %v", r.Err)
 		}
 		return lost || len(state(t, other, "given back").Entries) == 0
 	})
 	if a := mustAsk(t, other, mutex("stays")); a.Granted && store.Now() < lasts {
-		t.Errorf("%+v: what is held was granted", a)
+		t.Errorf("got %+v: a held name was granted", a)
 	}
 	if lost || store.Now() > lasts {
 		return false
@@ -182,13 +182,13 @@ func TestServersAreDistinguished(t *testing.T) {
 			defer b.Close()
 			id := session.NewID()
 			if _, err := b.Begin(t.Context(), id, store.MaxPositionTTL); err != nil || b.Server() == 0 || first != 0 && b.Server() != first {
-				t.Fatalf("Begin: %v, and server %d, want %d", err, b.Server(), first)
+				t.Fatalf("Begin: %v, server %d, want %d", err, b.Server(), first)
 			}
 			first = b.Server()
 			for calls := range int64(3) {
 				b.Met(0)
 				if n, err := b.Renew(t.Context(), id); err != nil || n != calls || b.Server() != first {
-					t.Fatalf("Renew: %d calls, want %d, %v, and server %d, want %d", n, calls, err, b.Server(), first)
+					t.Fatalf("Renew: %d calls, want %d, %v, server %d, want %d", n, calls, err, b.Server(), first)
 				}
 				if err := b.Call(t.Context(), id); err != nil {
 					t.Fatal(err)
@@ -196,7 +196,7 @@ func TestServersAreDistinguished(t *testing.T) {
 			}
 		}
 		if before, is := of[first]; is {
-			t.Errorf("it is %d, as %s", first, before)
+			t.Errorf("got server %d, as of %s", first, before)
 		}
 		of[first], _, _ = strings.Cut(dsn, "/")
 	})

@@ -22,7 +22,7 @@ func TestAMySQLServerAnswersStopsAndStartsAgainOnItsAddress(t *testing.T) {
 		}
 		db.Close()
 		if !strings.HasPrefix(version, "9.") || limit != "7" || timeout != "50" {
-			t.Errorf("it says of itself %s, %s, %s", version, limit, timeout)
+			t.Errorf("the server reports %s, %s, %s", version, limit, timeout)
 		}
 		idle, err := net.Dial("tcp", s.Addr) // a client that stays connected does not stop the server from ending
 		if err != nil {
@@ -33,14 +33,14 @@ func TestAMySQLServerAnswersStopsAndStartsAgainOnItsAddress(t *testing.T) {
 		end()
 		if c, err := net.Dial("tcp", s.Addr); err == nil {
 			c.Close()
-			t.Fatal("a server that has ended answered")
+			t.Fatal("a stopped server answered")
 		}
 		s.Restart()
 		if s.PID == pid {
-			t.Errorf("pid %d is that of the server that has ended", s.PID)
+			t.Errorf("got pid %d of the stopped server", s.PID)
 		}
 	}
 	if a, b := testserver.SharedMySQL9(t), testserver.SharedMySQL9(t); a != b || a == s.Addr {
-		t.Errorf("two shared servers: %s and %s, beside %s", a, b, s.Addr)
+		t.Errorf("got two shared servers, %s and %s, beside %s", a, b, s.Addr)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A session is a row: when it expires on the server's clock, or 0 once that is final. Every statement that decides on a
-// session writes its row, so it reads it as it is once it has it locked.
+// A session is a row with its expiry on the server's clock, or 0 once it has ended for good. Every statement that decides
+// about a session writes its row, so it sees the row's current state, locked.
 
 // Begin implements [session.Backend].
 func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
@@ -34,13 +34,11 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	return ttl, err
 }
 
-// callsBits is how many bits of the answer to a Renew count the calls of the session. The rest identifies the
-// server.
+// callsBits is how many bits of the answer to a Renew have the session's calls. The rest identifies the server.
 const callsBits = 40
 
-// answers makes a statement return how often a session was called, and which server has run it: a number of 22
-// bits, and one more bit, so that it is not 0. Servers that replicate from one another have different numbers
-// (server_id).
+// answers makes a statement return how often a session was called, and which server ran it. The server is a number of 22
+// bits, plus one bit so that it is not 0. Servers that replicate from one another have different numbers (server_id).
 func answers(calls string) string {
 	const server = "COALESCE(CRC32(@@hostname),0)+@@port*69621+@@server_id*48271/*!80001 +COALESCE(CRC32(@@server_uuid),0)*/"
 	return "LAST_INSERT_ID((MOD(" + server + ",4194304)+4194304)*" + number(1<<callsBits) + "+" + calls + ")" //mutant:mysql-which-server
@@ -53,7 +51,7 @@ func (b *backend) met(returned int64) {
 	}
 }
 
-// Renew implements [session.Backend]. Of two renewals the older may be done last, so an expiry is never moved back.
+// Renew implements [session.Backend]. The older of two renewals may run last, so an expiry is never moved back.
 func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err error) {
 	if err := b.prepare(ctx); err != nil {
 		return 0, err
@@ -79,9 +77,9 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	return 0, first(b.unfit(fits), store.ErrLost)
 }
 
-// decide runs a statement on the row of a session, and repeats it whenever the row was changed since the
-// statement began to wait for it: under SERIALIZABLE MariaDB 11.8 reports that, and does nothing. Each time
-// another writer made progress.
+// decide runs a statement on the row of a session. It repeats the statement if the row has changed since the statement
+// began to wait for it: under SERIALIZABLE, MariaDB 11.8 reports that and does nothing. Each time another writer made
+// progress.
 func (b *backend) decide(ctx context.Context, statement string) (returned, changed int64, err error) {
 	for {
 		returned, changed, err = b.tell(ctx, statement)
@@ -100,7 +98,7 @@ func first(errs ...error) error {
 	return nil
 }
 
-// write changes a session that may be there.
+// write changes a session if it exists.
 func (b *backend) write(ctx context.Context, id session.ID, set string) error {
 	if err := b.prepare(ctx); err != nil {
 		return err
@@ -109,7 +107,7 @@ func (b *backend) write(ctx context.Context, id session.ID, set string) error {
 	if err != nil || n > 0 {
 		return err
 	}
-	var fits int64 // or it is not there
+	var fits int64 // no row changed: the session does not exist, or the connection is unfit
 	if err := b.db.QueryRowContext(ctx, "SELECT "+fit).Scan(&fits); err != nil {
 		return b.failed(err)
 	}

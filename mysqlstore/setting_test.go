@@ -135,7 +135,7 @@ func TestAConnectionThatReadsWhatIsNotCommittedIsRefused(t *testing.T) {
 				mustExec(t, dbOn(t, dsn), "INSERT INTO "+b.records+" VALUES (x'61',3,1,0,0,'0',x'01')")
 			}
 			if err := f(); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "READ UNCOMMITTED") {
-				t.Errorf("%s: %v, want an error that says what to do", what, err)
+				t.Errorf("%s: %v, want an error with what to do", what, err)
 			}
 		}
 	})
@@ -181,14 +181,14 @@ func refusesAll(t *testing.T, says string, params ...string) {
 		"left":  func() error { _, err := b.Left(t.Context(), []session.ID{id}); return err },
 	} {
 		if err := f(); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, want an error that says what to do", what, err)
+			t.Errorf("%s: %v, want an error with what to do", what, err)
 		}
 	}
 	old := good.b
 	for _, version := range []string{"", "1-0"} {
 		out, err := b.Swap(t.Context(), &record.Swap{Name: "swapped", Old: record.Record{Version: version}, Data: []byte("x")})
 		if err == nil && out.Done {
-			t.Errorf("a swap on version %q: %+v", version, out)
+			t.Errorf("a swap on version %q: got %+v, want it refused", version, out)
 		}
 	}
 	r, err := old.Load(t.Context(), "held")
@@ -196,11 +196,11 @@ func refusesAll(t *testing.T, says string, params ...string) {
 		t.Fatal(err)
 	}
 	if out, err := b.Swap(t.Context(), &record.Swap{Name: "held", Old: r, Data: []byte("x")}); err == nil && out.Done {
-		t.Errorf("a swap: %+v", out)
+		t.Errorf("a swap: got %+v, want it refused", out)
 	}
 	mustExec(t, db, "COMMIT")
 	if after := dump(t, good); after != before {
-		t.Errorf("the table was\n%s\nand is\n%s", before, after)
+		t.Errorf("the table changed from\n%s\nto\n%s", before, after)
 	}
 }
 

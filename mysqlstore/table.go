@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
-// A column is one of a table, with its type.
+// A column is a column of a table, with its type.
 type column struct{ name, kind string }
 
-// A table has its columns; the first is its key.
+// A table has columns; the first one is its key.
 type table struct {
-	suffix  string // behind Options.Table
+	suffix  string // after Options.Table
 	columns []column
 	index   string
 }
@@ -23,10 +23,10 @@ var tables = []table{
 	{"", []column{
 		{"name", "varbinary(512) NOT NULL"},
 		{"form", "smallint NOT NULL"},
-		{"rev", "bigint NOT NULL"}, // another random number by each swap
+		{"rev", "bigint NOT NULL"}, // a new random number for each swap
 		{"idle", "tinyint NOT NULL"},
-		{"written", "bigint NOT NULL"},   // when, about
-		{"taken", "mediumblob NOT NULL"}, // the notes that were taken in, if their rows may be there
+		{"written", "bigint NOT NULL"},   // the approximate time of the last write
+		{"taken", "mediumblob NOT NULL"}, // the notes that were taken in and whose rows may exist
 		{"data", "mediumblob NOT NULL"},
 	}, ",\n  KEY `written` (`written`)"},
 	{"_sessions", []column{
@@ -37,13 +37,13 @@ var tables = []table{
 	}, ""},
 	{"_notes", []column{
 		{"id", "bigint NOT NULL AUTO_INCREMENT"},
-		{"name", "varbinary(512) NOT NULL"}, // empty: it was taken in
+		{"name", "varbinary(512) NOT NULL"}, // empty: it was taken in and discarded
 		{"data", "mediumblob NOT NULL"},
 	}, ",\n  KEY `name` (`name`)"},
 }
 
-// Schema returns the statements that create the tables if they do not exist: for users without the right to.
-// Each ends with a semicolon. The error matches store.ErrInvalid.
+// Schema returns the statements that create the tables if they do not exist, for users that may not create them. Each
+// ends with a semicolon. The error matches store.ErrInvalid.
 func Schema(o *Options) (string, error) {
 	all, err := o.filled()
 	var statements strings.Builder
@@ -70,7 +70,7 @@ func (o *Options) quoted(t *table) string {
 	return name
 }
 
-// filled are the options with their defaults.
+// filled returns the options with their defaults.
 func (o *Options) filled() (all Options, err error) {
 	if o != nil {
 		all = *o
@@ -109,27 +109,27 @@ func (b *backend) prepare(ctx context.Context) error {
 	})
 }
 
-// A tableSeen is what a table is, as far as this user may see it.
+// A tableSeen is a table as far as this user may see it.
 type tableSeen struct {
 	engine, key string
-	columns     map[string]string // their types; empty: this user sees no such table
-	rights      string            // what it may do
+	columns     map[string]string // the columns' types; empty: this user sees no such table
+	rights      string            // what this user may do
 }
 
-// A look is what the tables were at an instant.
+// A look is the state of the tables at one time.
 type look struct {
-	of []tableSeen // nil: each of them fits
+	of []tableSeen // nil: all tables fit
 	at store.Instant
 }
 
-// fits reports whether the statements by which the server makes the tables say that they are ours. It costs MariaDB a fifteenth
-// of what look costs, and MySQL a quarter. Only look says why a table does not fit, and what this user may do.
+// fits reports whether the tables are ours, according to the statements that the server would create them with. On MariaDB
+// it costs a fifteenth of look, on MySQL a quarter. Only look says why a table does not fit, and what this user may do.
 func (b *backend) fits(ctx context.Context) bool {
 	all := &look{of: make([]tableSeen, len(tables))}
 	for i := range tables {
 		var name, statement string
 		err := b.db.QueryRowContext(ctx, "SHOW CREATE TABLE "+b.o.quoted(&tables[i])).Scan(&name, &statement)
-		if err != nil || !strings.HasPrefix(statement, "CREATE TABLE ") { // a temporary one is not seen by another connection
+		if err != nil || !strings.HasPrefix(statement, "CREATE TABLE ") { // other connections do not see a temporary table
 			return false
 		}
 		all.of[i].created(statement)
@@ -138,7 +138,7 @@ func (b *backend) fits(ctx context.Context) bool {
 	return missing == nil && err == nil //mutant:mysql-tables-as-created
 }
 
-// created adds what the statement says by which a server makes the table.
+// created reads the table from the statement that would create it.
 func (t *tableSeen) created(statement string) {
 	for line := range strings.Lines(statement) {
 		line = strings.TrimRight(line, ",\n")
@@ -159,7 +159,7 @@ func (t *tableSeen) created(statement string) {
 	}
 }
 
-// mayWrite reports whether this user has all rights that locks need, in tables that fit: none of the statements touches a row.
+// mayWrite reports whether this user has all rights that locks need, in tables that fit. Its statements touch no rows.
 func (b *backend) mayWrite(ctx context.Context) bool {
 	var all, sets, statements []string
 	for i := range tables {
@@ -176,15 +176,15 @@ func (b *backend) mayWrite(ctx context.Context) bool {
 	return b.deleteNothing(ctx, all) == nil //mutant:mysql-rights-to-delete
 }
 
-// deleteNothing tries the right to delete from all of the tables, which is not listed per column.
+// deleteNothing tests the right to delete from all of the tables, which is not listed per column.
 func (b *backend) deleteNothing(ctx context.Context, all []string) error {
 	from := strings.Join(all, ",")
 	_, err := b.db.ExecContext(ctx, "DELETE "+from+" FROM "+from+" WHERE 1=0")
 	return err
 }
 
-// look asks what the tables are, and writes nothing. This is the dearest statement that there is: columns and engines are asked for apart, and those
-// of all tables at once, as a join of the two took a server four times as long.
+// look reads what the tables are, and writes nothing. It is the most expensive statement of all. It reads the columns
+// and the engines of all tables separately, because a join of the two takes a server four times as long.
 func (b *backend) look(ctx context.Context) (*look, error) {
 	var names []string
 	for i := range tables {
@@ -202,7 +202,7 @@ func (b *backend) look(ctx context.Context) (*look, error) {
 	for rows.Next() {
 		var folds int
 		var table string
-		var engine, name, kind, null, key, extra, rights sql.NullString // a view has no engine, and for some modes what is empty is NULL
+		var engine, name, kind, null, key, extra, rights sql.NullString // a view has no engine, and some modes return NULL for an empty string
 		if err := rows.Scan(&folds, &table, &engine, &name, &kind, &null, &key, &extra, &rights); err != nil {
 			return nil, err
 		}
@@ -215,7 +215,7 @@ func (b *backend) look(ctx context.Context) (*look, error) {
 	return all, rows.Err()
 }
 
-// add adds what was read of a table: its engine, or one of its columns.
+// add adds what was read about a table: its engine or one of its columns.
 func (t *tableSeen) add(engine, name, kind, null, key, extra, rights string) {
 	if name == "" {
 		t.engine = strings.ToLower(engine)
@@ -237,8 +237,7 @@ func (t *tableSeen) add(engine, name, kind, null, key, extra, rights string) {
 	}
 }
 
-// ours reports whether the tables are holdfast's, and which of them is missing,
-// or nil.
+// ours returns an error if one of the tables is not holdfast's. missing is one that does not exist, or nil.
 func (b *backend) ours(all *look) (missing *table, err error) {
 	for i := range tables {
 		t, have := &tables[i], &all.of[i]
@@ -258,14 +257,14 @@ func (b *backend) ours(all *look) (missing *table, err error) {
 		if have.key != t.columns[0].name {
 			return missing, b.NotOurs(b.o.quoted(t), "its primary key is %q, not the column %s", have.key, t.columns[0].name)
 		}
-		if have.engine != "innodb" { // other engines lose writes, or have no transactions
+		if have.engine != "innodb" { // other engines lose writes or have no transactions
 			return missing, b.NotOurs(b.o.quoted(t), "it is kept by %s, not by InnoDB", have.engine)
 		}
 	}
 	return missing, nil
 }
 
-// database is the one that has the tables, in SQL.
+// database returns the database of the tables, in SQL.
 func (b *backend) database() string {
 	if b.o.Database == "" {
 		return "DATABASE()"

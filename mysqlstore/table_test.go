@@ -34,7 +34,7 @@ func rights(t *testing.T) []string {
 		}
 	}
 	if fmt.Sprint(all) != "[SELECT INSERT UPDATE DELETE CREATE]" {
-		t.Fatalf("the package comment lists %q", all)
+		t.Fatalf("the package comment lists the rights %q", all)
 	}
 	return all
 }
@@ -75,7 +75,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	server := testserver.MariaDB(t)
 	all := rights(t)
-	t.Run("those that are listed suffice", func(t *testing.T) {
+	t.Run("the listed rights suffice", func(t *testing.T) {
 		o := &Options{Table: "listed"}
 		db := user(t, server, "listed", o, all...)
 		t.Run("store", func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestRights(t *testing.T) {
 		s := storeOn(t, db, o)
 		defer s.Close()
 		if err := s.b.sweep(t.Context()); err != nil {
-			t.Errorf("sweeping: %v", err)
+			t.Errorf("sweep: %v", err)
 		}
 		for _, f := range s.Check(t.Context()) {
 			if f.Level() != store.LevelOK {
@@ -92,7 +92,7 @@ func TestRights(t *testing.T) {
 			}
 		}
 	})
-	t.Run("with a table that is there CREATE is not needed, and DELETE only to clean up", func(t *testing.T) {
+	t.Run("with an existing table CREATE is not needed, and DELETE only to clean up", func(t *testing.T) {
 		o := &Options{Table: "made"}
 		makeTable(t, server, o)
 		s := storeOn(t, user(t, server, "less", o, all[:3]...), o)
@@ -100,7 +100,7 @@ func TestRights(t *testing.T) {
 		storetest.Everything(t, s)
 		mustExec(t, dbOn(t, testserver.MariaDBDSN(server.Addr)), "UPDATE made SET written=1")
 		if err := s.b.sweep(t.Context()); !is(err, tableDenied) {
-			t.Errorf("sweeping: %v", err)
+			t.Errorf("sweep: %v, want ErrDenied", err)
 		}
 	})
 	for i, right := range all[:3] {
@@ -116,18 +116,18 @@ func TestRights(t *testing.T) {
 				err = s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token})
 			}
 			if !errors.Is(err, store.ErrDenied) || strings.Contains(err.Error(), secret) {
-				t.Errorf("without it: %v, want not allowed", err)
+				t.Errorf("without it: %v, want ErrDenied", err)
 			}
 			failed := false
 			for _, f := range s.Check(t.Context()) {
 				failed = failed || errors.Is(f.Err, store.ErrDenied)
 			}
 			if !failed {
-				t.Errorf("without it the check finds nothing: %+v", s.Check(t.Context()))
+				t.Errorf("without it Check reports no failure: got %+v", s.Check(t.Context()))
 			}
 		})
 	}
-	t.Run("who may not make the table is told what to run", func(t *testing.T) {
+	t.Run("without the right to create the table the check prints what to run", func(t *testing.T) {
 		for _, some := range [][]string{nil, all[:4]} {
 			o := &Options{Table: "nobodys"}
 			if some != nil { // rights on a table that does not exist yet
@@ -141,16 +141,16 @@ func TestRights(t *testing.T) {
 			s := storeOn(t, db, o)
 			defer s.Close()
 			if _, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrDenied) {
-				t.Errorf("%v, want not allowed", err)
+				t.Errorf("%v, want ErrDenied", err)
 			}
 			found := s.Check(t.Context())
 			last := found[len(found)-1]
 			if last.Level() != store.LevelFailure || !strings.Contains(last.Run, "CREATE TABLE") || !strings.Contains(last.Run, "GRANT") || !strings.Contains(last.Run, "_sessions") {
-				t.Errorf("the check finds %+v", last)
+				t.Errorf("got finding %+v", last)
 			}
 		}
 	})
-	t.Run("a right by a role is not seen, and no failure", func(t *testing.T) {
+	t.Run("a right by a role is not visible, and no failure", func(t *testing.T) {
 		o := &Options{Table: "of_a_role"}
 		root := dbOn(t, testserver.MariaDBDSN(server.Addr))
 		makeTable(t, server, o)
@@ -174,14 +174,14 @@ func TestRights(t *testing.T) {
 			return found
 		}
 		if f := table(); f.Level() != store.LevelWarning || !strings.Contains(f.Run, "CREATE TABLE") {
-			t.Errorf("before the first claim: %s %q", f.Level(), f.Text())
+			t.Errorf("before the first claim: got %s %q", f.Level(), f.Text())
 		}
 		mustAsk(t, s, mutex("n"))
 		if _, err := root.ExecContext(t.Context(), "SELECT 1 FROM of_a_role"); err != nil {
-			t.Errorf("the table was not made: %v", err)
+			t.Errorf("the table was not created: %v", err)
 		}
 	})
-	t.Run("a wrong password is told, and not shown", func(t *testing.T) {
+	t.Run("a wrong password is reported, and not shown", func(t *testing.T) {
 		user(t, server, "somebody", &Options{Table: "listed"}, all...)
 		s := storeOn(t, dbOn(t, "somebody:"+secret+"x@tcp("+server.Addr+")/locks"), nil)
 		defer s.Close()
@@ -215,16 +215,16 @@ func TestAForeignTableIsReportedAndLeftAlone(t *testing.T) {
 			execAll(t, db, strings.Replace(schema, c.from, c.to, 1))
 			for range 2 {
 				if _, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), what) {
-					t.Errorf("ask: %v, want %q", err, what)
+					t.Errorf("Ask: %v, want %q", err, what)
 				}
 			}
 			found := s.Check(t.Context())
 			if last := found[len(found)-1]; !errors.Is(last.Err, store.ErrCorrupt) {
-				t.Errorf("the check finds %+v", last)
+				t.Errorf("got finding %+v", last)
 			}
 			var n int
 			if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+s.b.records).Scan(&n); err != nil || n != 0 {
-				t.Errorf("%d rows, %v", n, err)
+				t.Errorf("got %d rows, %v, want none", n, err)
 			}
 		})
 	}
@@ -236,15 +236,15 @@ func TestADroppedTableIsRecreatedAChangedOneReported(t *testing.T) {
 	h := mustHold(t, s, mutex("n"))
 	mustExec(t, s.b.db, "DROP TABLE "+s.b.records+","+s.b.sessions+","+s.b.notes)
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
-		t.Errorf("renewal as the table is gone: %v", err)
+		t.Errorf("renewal without the table: %v, want ErrLost", err)
 	}
 	if next := mustHold(t, s, mutex("n")); next.Token <= h.Token {
-		t.Errorf("token %d after %d", next.Token, h.Token)
+		t.Errorf("got token %d after %d, want a larger one", next.Token, h.Token)
 	}
 	mustExec(t, s.b.db, "ALTER TABLE "+s.b.records+" DROP COLUMN taken")
 	for range 2 {
 		if _, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrCorrupt) {
-			t.Errorf("ask: %v", err)
+			t.Errorf("Ask: %v, want ErrCorrupt", err)
 		}
 	}
 }
@@ -253,19 +253,19 @@ func TestBadInputIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	dsn := sharedDSN(t)
 	for _, bad := range []Options{{Table: "1a"}, {Table: "a b"}, {Table: "a`b"}, {Table: "ä"}, {Table: strings.Repeat("a", 56)}, {Database: "a.b"}, {Database: "'"}} {
 		if _, err := New(dbOn(t, dsn), &bad); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%+v: %v", bad, err)
+			t.Errorf("%+v: got %v, want ErrInvalid", bad, err)
 		}
 		if _, err := Schema(&bad); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("Schema of %+v: %v", bad, err)
+			t.Errorf("Schema of %+v: %v, want ErrInvalid", bad, err)
 		}
 	}
 	if _, err := New(nil, nil); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("no database: %v", err)
+		t.Errorf("without a database: %v, want ErrInvalid", err)
 	}
 	s := storeOn(t, dbOn(t, dsn), &Options{Database: "no_such_database"})
 	defer s.Close()
 	if _, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "no_such_database") {
-		t.Errorf("no such database: %v", err)
+		t.Errorf("without the database: %v, want ErrInvalid", err)
 	}
 	good := newShared(t)
 	h := store.Hold{Name: "n", ID: me.NewID(), Token: 1, TTL: time.Minute}
@@ -297,11 +297,11 @@ func TestBadInputIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		"no name, list": func() (err error) { return good.BreakHold(t.Context(), store.Break{}) },
 	} {
 		if err := f(); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: got %v, want ErrInvalid", what, err)
 		}
 	}
 	if good.b.Checked.Done.Load() {
-		t.Error("the server was asked")
+		t.Error("the server got a request")
 	}
 }
 
@@ -321,10 +321,10 @@ func TestTheFirstCheckReadsNoTableAgain(t *testing.T) {
 		mustExec(t, s.b.db, "ALTER TABLE "+s.b.records+" DROP COLUMN taken")
 		s.b.seen.Load().at -= store.Instant(c.ago)
 		if err := tables(s); !errors.Is(err, c.first) {
-			t.Errorf("seen %s: the first check finds %v", what, err)
+			t.Errorf("seen %s: got %v from the first check", what, err)
 		}
 		if err := tables(s); !errors.Is(err, store.ErrCorrupt) {
-			t.Errorf("seen %s: the second check finds %v", what, err)
+			t.Errorf("seen %s: got %v from the second check", what, err)
 		}
 	}
 }
@@ -345,7 +345,7 @@ func TestTheFirstCheckFindsAMissingRight(t *testing.T) {
 			}
 			found := s.b.Check(t.Context())
 			if last := found[len(found)-1]; last.About != "table" || !strings.Contains(last.Run, "GRANT") || !strings.Contains(last.Text(), right) {
-				t.Errorf("without it the check finds %+v", last)
+				t.Errorf("without it: got finding %+v", last)
 			}
 		})
 	}
@@ -369,7 +369,7 @@ func TestATableIsFoundByItsNameAsTheServerHasIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if missing, err := s.b.ours(all); missing != nil || err != nil {
-		t.Errorf("looked at, there is no %+v: %v", missing, err)
+		t.Errorf("after reading the tables: got missing %+v: %v", missing, err)
 	}
 }
 
@@ -388,19 +388,19 @@ func TestAReadOnlyServerIsReported(t *testing.T) {
 		"release": func() error { return s.Release(t.Context(), gives) },
 	} {
 		if err := f(); err == nil || store.Definite(err) || !strings.Contains(err.Error(), "read-only") {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: got %v, want that the server is read-only", what, err)
 		}
 	}
 	sent := store.Now()
 	if r := s.Renew(t.Context(), []store.Hold{h})[0]; r.Err == nil && r.From >= sent {
-		t.Error("a hold is renewed from now on")
+		t.Error("a read-only server renewed a hold")
 	}
 	if f := s.Check(t.Context()); f[1].Level() != store.LevelFailure {
-		t.Errorf("the check finds %+v", f)
+		t.Errorf("got finding %+v", f)
 	}
 	mustExec(t, root, "SET GLOBAL read_only=0")
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
-		t.Errorf("renewal once it takes writes again: %v", err)
+		t.Errorf("renewal on a writable server: %v", err)
 	}
 }
 
@@ -424,11 +424,11 @@ func TestTheCheckWarnsOfAPoolThatOthersCanEmpty(t *testing.T) {
 		for _, f := range c.s.Check(t.Context()) {
 			warned = warned || f.About == "pool" && f.Warning
 			if f.Err != nil {
-				t.Errorf("%s: %+v", what, f)
+				t.Errorf("%s: got %+v", what, f)
 			}
 		}
 		if warned != c.warns {
-			t.Errorf("%s: warned: %v", what, warned)
+			t.Errorf("%s: got a warning: %v", what, warned)
 		}
 	}
 }

@@ -19,14 +19,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// taken is the header of a record that says up to where notes are taken in.
+// taken is the header of a record that says up to which mark its notes are taken in.
 const taken = "Holdfast-Taken"
 
 // idle is the header of a record that may be deleted.
 const idle = "Holdfast-Idle"
 
-// noteTTL is how long a note is kept that is not taken in. That usually happens
-// within seconds, unless all processes have crashed.
+// noteTTL is how long a note is kept that is not taken in. Notes are usually taken in within
+// seconds, unless all processes have crashed.
 const noteTTL = time.Hour
 
 // A mark is a point in the inbox: all messages with a smaller sequence are taken in, and the
@@ -38,7 +38,7 @@ type mark struct {
 
 func (m mark) String() string { return fmt.Sprintf("%d.%d", m.seq, m.n) }
 
-// has reports whether a note is taken in, by its sequence and its number in the message.
+// has reports whether a note, given by its sequence and its number in the message, is taken in.
 func (m mark) has(note mark) bool { return note.seq < m.seq || note.seq == m.seq && note.n < m.n }
 
 func parseMark(text string) (m mark) {
@@ -46,9 +46,9 @@ func parseMark(text string) (m mark) {
 	return m
 }
 
-// A version is that of a record: its sequence and its mark, in that bucket. A recreated bucket, and a server
-// that has lost unsynced writes, may reuse the same numbers: so a version is valid for one bucket, and on one
-// server.
+// A version is the version of a record: its sequence and its mark, in one bucket. A recreated
+// bucket, and a server that has lost unsynced writes, may reuse the same numbers. So a version is
+// valid for one bucket, and on one server.
 type version struct {
 	which int64
 	seq   uint64
@@ -72,14 +72,14 @@ func (b *backend) Traits() record.Traits {
 	return record.Traits{Void: record.VoidByMark, Notifies: true, Clock: true, MaxRecord: 900_000, Retention: b.retention}
 }
 
-// Load implements [record.Backend]. The inbox is read first (law 11). Notes that were taken in are
-// deleted soon; until then they are left out by the record's header.
+// Load implements [record.Backend]. It reads the inbox first (law 11). Notes that were taken in are
+// deleted soon; until then the record's header excludes them.
 func (b *backend) Load(ctx context.Context, name string) (record.Record, error) {
 	k, err := b.prepared(ctx, false) //mutant:nats-looking-makes-bucket
 	if err != nil {
 		return record.Record{}, b.failed(err)
 	}
-	if k == nil { // nothing was written, and there is no server's clock
+	if k == nil { // nothing was written, and the server's clock is unknown
 		return record.Record{}, nil
 	}
 	for {
@@ -103,7 +103,7 @@ func (b *backend) Load(ctx context.Context, name string) (record.Record, error) 
 			r.More = !all //mutant:nats-more-notes
 			return r, nil
 		}
-		// What was read had been taken in, and there is more behind it.
+		// What was read had been taken in, and there are more notes after it.
 		if !more && len(r.Inbox) == len(notes) {
 			return record.Record{}, fmt.Errorf("the inbox of %q has what its record says is taken in", name)
 		}
@@ -147,21 +147,21 @@ func recordOf(k *bucket, m message) record.Record {
 	return record.Record{Data: m.data, Version: version{k.which, m.seq, parseMark(m.header.Get(taken))}.String(), Now: k.now()}
 }
 
-// An inbox is what is known of the notes of a name. Notes do not change: what was read is there
+// An inbox is what is known of the notes of a name. Notes do not change: what was read stays valid
 // until a record says that it was taken in.
 type inbox struct {
-	taken mark          // up to where notes are taken in
-	notes []record.Note // behind it
-	next  uint64        // the sequence from which on to read
+	taken mark          // all notes before it are taken in
+	notes []record.Note // those after it
+	next  uint64        // the sequence to read from
 	since store.Instant // when the first of the notes was read
 }
 
-// inboxAge is how long notes are remembered. A deleted bucket has none.
+// inboxAge is how long notes are remembered: a deleted bucket has none.
 const inboxAge = 5 * time.Second
 
-// notes reads the notes that are not taken in, and reports whether these are all; otherwise they
-// are as many as one Load returns. They are read from the leader of the bucket: so none is skipped
-// that has come before one that is read.
+// notes reads the notes that are not taken in, and reports whether these are all; otherwise it
+// returns as many as one Load does. It reads from the leader of the bucket, so if it has read a
+// note, it has read all earlier ones.
 func (b *backend) notes(ctx context.Context, k *bucket, name string) (notes []record.Note, all bool, err error) {
 	in := b.inbox(name)
 	if in.since == 0 || store.Now() > in.since.Add(inboxAge) {
@@ -179,7 +179,7 @@ func (b *backend) notes(ctx context.Context, k *bucket, name string) (notes []re
 		if err != nil || m.seq == 0 {
 			return in.notes, err == nil, err
 		}
-		if m.data != nil && len(in.notes) >= record.MaxNotes { // else it is a marker
+		if m.data != nil && len(in.notes) >= record.MaxNotes { // otherwise it is a marker
 			return in.notes, false, nil
 		}
 		in.add(m)
@@ -187,12 +187,12 @@ func (b *backend) notes(ctx context.Context, k *bucket, name string) (notes []re
 }
 
 const (
-	few  = 3   // messages of an inbox are read one after another
-	many = 500 // are read at once; of more than that only the oldest
+	few  = 3   // messages of an inbox to read one after another
+	many = 500 // messages to read at once; if there are more, only the oldest are read
 )
 
-// gather reads all messages of an inbox: what there is, and then each, many at a time. What comes
-// meanwhile is behind them. It reports false if they are too many.
+// gather reads all messages of an inbox: first the list, and then each message, many at a time.
+// Messages that arrive meanwhile come after them. It returns false if there are too many.
 func (b *backend) gather(ctx context.Context, k *bucket, keys string, in *inbox) (all bool, err error) {
 	info, err := k.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject(keys)))
 	if err != nil {
@@ -201,7 +201,7 @@ func (b *backend) gather(ctx context.Context, k *bucket, keys string, in *inbox)
 	if len(info.State.Subjects) > many {
 		return false, nil
 	}
-	for _, n := range in.notes { // those that were read
+	for _, n := range in.notes { // these were read already
 		delete(info.State.Subjects, b.subject(strings.TrimSuffix(keys, "*")+n.Key))
 	}
 	var mu sync.Mutex
@@ -222,7 +222,7 @@ func (b *backend) gather(ctx context.Context, k *bucket, keys string, in *inbox)
 	return err == nil, err
 }
 
-// add puts the notes of a message behind the others.
+// add appends the notes of a message.
 func (in *inbox) add(m message) {
 	in.next = m.seq + 1
 	some := unpack(m.data) // empty if it is a marker
@@ -240,7 +240,7 @@ func (in *inbox) add(m message) {
 // last ends the version of the last note of a message.
 const last = ".last"
 
-// pack is the notes of a join in one message: they come together or not at all.
+// pack encodes the notes of a join as one message: they arrive together or not at all.
 func pack(notes []record.Note) (out []byte) {
 	for _, n := range notes {
 		out = binary.AppendUvarint(out, uint64(len(n.Key)))
@@ -266,8 +266,8 @@ func unpack(data []byte) (notes []record.Note) {
 	return notes
 }
 
-// Swap implements [record.Backend]. Notes are taken in by a mark in the record that never goes back
-// (law 8), so a note that was passed can be in no other inbox.
+// Swap implements [record.Backend]. A mark in the record, which never goes back, takes notes in
+// (law 8). So a note before the mark can be in no other inbox.
 func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
 	k, err := b.prepare(ctx)
 	if err != nil {
@@ -284,7 +284,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	for _, n := range s.Old.Inbox {
 		m := parseMark(n.Version)
 		if next.has(m) { //mutant:nats-notes-taken-in-twice
-			return out, nil // refused: it was taken in before
+			return out, nil // refused: the note was taken in before
 		}
 		if m.n++; strings.HasSuffix(n.Version, last) {
 			m = mark{m.seq + 1, 0}
@@ -313,15 +313,15 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	return record.Outcome{Done: true, Current: true, Now: record.Record{Version: version{k.which, seq, next}.String()}}, nil
 }
 
-// join leaves notes. One that is there already was left by the same join.
+// join leaves notes. If they exist already, the same join has left them.
 func (b *backend) join(ctx context.Context, k *bucket, name string, notes []record.Note) (out record.Outcome, err error) {
 	_, _, err = b.put(ctx, k, message{key: noteKey(name, notes[0].Key), data: pack(notes)}, 0, noteTTL)
 	out.Joined = err == nil
 	return out, b.failed(err)
 }
 
-// took deletes the notes that are taken in. That is not waited for, and if it fails they are
-// deleted with those that are taken in later, or with their time.
+// took deletes the notes that are taken in, in the background. If that fails, they are deleted with
+// notes that are taken in later, or expire.
 func (b *backend) took(name string, upTo mark) {
 	k := b.present(b.nc.Stats().Reconnects)
 	if k == nil || !b.passed(name, upTo) {
@@ -334,7 +334,7 @@ func (b *backend) took(name string, upTo mark) {
 	})
 }
 
-// maxInboxes is of how many names the inbox is remembered.
+// maxInboxes is how many inboxes are remembered.
 const maxInboxes = 10_000
 
 func (b *backend) inbox(name string) inbox {
@@ -357,7 +357,7 @@ func (b *backend) knows(name string, in inbox) {
 	b.inboxes[name] = in
 }
 
-// passed notes up to where notes are taken in. It reports false if that was known.
+// passed notes up to which mark notes are taken in. It returns false if that was known.
 func (b *backend) passed(name string, upTo mark) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -369,7 +369,7 @@ func (b *backend) passed(name string, upTo mark) bool {
 	return true
 }
 
-// after drops the notes that are taken in.
+// after drops the notes that are taken in. It returns false if the mark was known.
 func (in *inbox) after(upTo mark) bool {
 	if in.taken == upTo || in.taken.has(upTo) {
 		return false
@@ -403,10 +403,10 @@ func (b *backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[r
 	}
 }
 
-// errEnough says that no more is wanted.
+// errEnough means that the caller wants no more.
 var errEnough = fmt.Errorf("enough")
 
-// listed is all names, in order.
+// listed yields all names, in order.
 func (b *backend) listed(ctx context.Context, k *bucket, _ time.Duration, yield func(record.Named, error) bool) error {
 	info, err := k.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject("n.>")))
 	if err != nil {
@@ -424,10 +424,10 @@ func (b *backend) listed(ctx context.Context, k *bucket, _ time.Duration, yield 
 	return nil
 }
 
-// old is the names that were not written for so long. They are met in the order in which they
-// were last written: with the first that is young enough it is done.
+// old yields the names that were not written for that long. It reads them in the order in which
+// they were last written, and stops at the first that is young enough.
 func (b *backend) old(ctx context.Context, k *bucket, age time.Duration, yield func(record.Named, error) bool) error {
-	begun := k.latest() // what is written meanwhile is met again, and is young
+	begun := k.latest() // a name that is written meanwhile comes again, and is young
 	for seq := uint64(1); ; {
 		m, err := b.next(ctx, k, seq, "n.>")
 		if err != nil || m.seq == 0 || begun-m.at.UnixMicro() < age.Microseconds() { //mutant:nats-young-listed
@@ -439,7 +439,7 @@ func (b *backend) old(ctx context.Context, k *bucket, age time.Duration, yield f
 	}
 }
 
-// yield yields what has data and is not idle.
+// yield yields a record that has data and is not idle.
 func (b *backend) yield(k *bucket, m message, yield func(record.Named, error) bool) bool {
 	if m.data == nil || m.header.Get(idle) != "" {
 		return true

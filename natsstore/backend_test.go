@@ -24,7 +24,7 @@ func backendOn(t testing.TB, addr string, o *Options) *backend {
 			t.Log(err)
 		}
 	}()
-	testwait.Until(t, "the bucket is there", func() bool { // the connection can be lost while the machine stands still
+	testwait.Until(t, "the bucket exists", func() bool { // the connection can be lost while the machine stands still
 		_, err = b.prepare(t.Context())
 		return err == nil
 	})
@@ -73,7 +73,7 @@ func TestAnUnrenewedSessionIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if begin(); len(b.own) != 2 || b.own[renewed] == nil || b.own[old] != nil {
-		t.Fatalf("%d sessions are kept, want the one that is renewed and the one that was just begun", len(b.own))
+		t.Fatalf("got %d sessions kept, want the renewed one and the new one", len(b.own))
 	}
 }
 
@@ -85,9 +85,9 @@ func TestANoteOfALostSwapIsOneMessage(t *testing.T) {
 	note := record.Note{Key: "a", Data: []byte("note")}
 	out, err := b.Swap(t.Context(), &record.Swap{Name: "lost", Data: []byte("data"), Lost: true, Join: &record.Join{Session: session.NewID(), Notes: []record.Note{note}}})
 	if err != nil || !out.Joined {
-		t.Fatalf("%+v, %v", out, err)
+		t.Fatalf("got %+v, %v, want it joined", out, err)
 	}
 	if sent := b.nc.Stats().OutMsgs - before; sent != 1 {
-		t.Errorf("%d messages", sent)
+		t.Errorf("got %d messages, want one", sent)
 	}
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// wrongLastConstant is how newer servers say that the sequence is another than expected. Not every version of the client that will do
-// has a name for it.
+// wrongLastConstant is the code by which newer servers say that the sequence is another than
+// expected. Some supported versions of the client have no name for it.
 const wrongLastConstant jetstream.ErrorCode = 10164
 
 // markers is how long NATS keeps the marker of an expired key.
 const markers = time.Minute
 
-// A bucket is what was found when it was last read.
+// A bucket is the state of the bucket when it was last read.
 type bucket struct {
 	stream jetstream.Stream
 	which  int64         // changes when it is recreated, and with the connected server
-	links  uint64        // how many reconnects there had been when it was read
+	links  uint64        // number of reconnects when it was read
 	server int64         // the server's clock, in microseconds since 1970
-	sent   store.Instant // when it was asked for
+	sent   store.Instant // when the clock was asked for
 	heard  store.Instant // when the answer came
 }
 
-// now is the present on the server's clock, as far as we know, and never ahead of it:
-// else a token could be larger than those that others draw in the next bucket.
+// now estimates the server's clock and is never ahead of it: otherwise a token could be larger than
+// those that others draw in the next bucket.
 func (k *bucket) now() int64 { return k.server + store.Now().Sub(k.heard).Microseconds() }
 
 // latest is the most that the server's clock can show now.
@@ -40,7 +40,7 @@ func (k *bucket) latest() int64 { return k.server + store.Now().Sub(k.sent).Micr
 func (b *backend) streamName() string        { return "KV_" + b.o.Bucket }
 func (b *backend) subject(key string) string { return "$KV." + b.o.Bucket + "." + key }
 
-// writeTo is where the message for a key is sent.
+// writeTo returns the subject to which the message for a key is sent.
 func (b *backend) writeTo(key string) string {
 	if b.o.Domain == "" { //mutant:nats-domain-written
 		return b.subject(key)
@@ -48,14 +48,13 @@ func (b *backend) writeTo(key string) string {
 	return "$JS." + b.o.Domain + ".API." + b.subject(key)
 }
 
-// clockAge is how long the server's clock is assumed to run like the local
-// one.
+// clockAge is how long the server's clock is assumed to run like the local one.
 const clockAge = 5 * time.Minute
 
-// prepare is prepared for a write: it makes a bucket that is not there.
+// prepare is prepared for a write: it creates a missing bucket.
 func (b *backend) prepare(ctx context.Context) (*bucket, error) { return b.prepared(ctx, true) }
 
-// present is the bucket as it was read on this connection, or nil.
+// present returns the bucket as read on this connection, or nil.
 func (b *backend) present(links uint64) *bucket {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,8 +64,8 @@ func (b *backend) present(links uint64) *bucket {
 	return nil
 }
 
-// prepared reads the bucket after each new connection. Without makes it is nil if
-// there is no bucket.
+// prepared returns the bucket, and reads it after each new connection. If there is no bucket, it
+// creates one with makes, and otherwise returns nil.
 func (b *backend) prepared(ctx context.Context, makes bool) (*bucket, error) {
 	links := b.nc.Stats().Reconnects
 	if k := b.present(links); k != nil {
@@ -108,22 +107,21 @@ func (b *backend) readBucket(ctx context.Context, makes bool) (jetstream.Stream,
 	if !makes || !isNotFound(err) {
 		return stream, err
 	}
-	// What nats.go calls a bucket, but for direct gets. It counts from the time on, in
-	// milliseconds, so that what is known of one that was deleted is no revision of
-	// the next.
+	// What nats.go calls a bucket, but without direct gets. Its sequence starts at the present time
+	// in milliseconds, so that no revision of a deleted bucket is a revision of the next one.
 	stream, err = b.js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: b.streamName(), Description: "locks of holdfast", Subjects: []string{b.subject(">")},
 		Storage: jetstream.FileStorage, Replicas: b.o.Replicas, FirstSeq: uint64(time.Now().UnixMilli()), Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute, //mutant:nats-bucket-made-again-counts
 		MaxMsgsPerSubject: 1, MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1,
 		AllowRollup: true, DenyDelete: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markers,
 	})
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made a moment ago, with other replicas
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // created a moment ago, with other replicas
 		stream, err = b.js.Stream(ctx, b.streamName())
 	}
 	return stream, err
 }
 
-// suits says what is wrong with a bucket.
+// suits returns what is wrong with a bucket.
 func (b *backend) suits(c *jetstream.StreamConfig) error {
 	why := ""
 	switch {
@@ -141,7 +139,7 @@ func (b *backend) suits(c *jetstream.StreamConfig) error {
 	return fmt.Errorf("%w: %s cannot keep locks: %s; or use another (Options.Bucket)", store.ErrUnsupported, b.address, why)
 }
 
-// forget has the bucket read again.
+// forget makes the next call read the bucket again.
 func (b *backend) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,8 +147,8 @@ func (b *backend) forget() {
 	clear(b.inboxes)
 }
 
-// A message is the newest of a key. A zero seq: there is none; no data: it was
-// deleted, or has expired.
+// A message is the newest message of a key. A zero seq: there is none. No data: the key was deleted
+// or has expired.
 type message struct {
 	key    string
 	seq    uint64
@@ -165,7 +163,7 @@ func (b *backend) get(ctx context.Context, k *bucket, key string) (message, erro
 	return b.read(m, err)
 }
 
-// next reads the first message from seq on of the keys that match.
+// next reads the first message, from seq on, of the keys that match.
 func (b *backend) next(ctx context.Context, k *bucket, seq uint64, keys string) (message, error) {
 	m, err := k.stream.GetMsg(ctx, max(seq, 1), jetstream.WithGetMsgSubject(b.subject(keys)))
 	return b.read(m, err)
@@ -185,9 +183,10 @@ func (b *backend) read(m *jetstream.RawStreamMsg, err error) (message, error) {
 	return out, nil
 }
 
-// linked reports whether the connection is the one on which the bucket was read. A server that comes after it may have forgotten some, and
-// uses the numbers again: what depends on one is not sent there. It may be while this is asked, but not before: the driver pauses
-// before it connects again.
+// linked reports whether the connection is still the one on which the bucket was read. After a
+// reconnect, a server may have forgotten messages and reuse their numbers, so nothing that depends
+// on such a number may be sent there. The connection may
+// break during this call; the driver pauses before it connects again.
 func (b *backend) linked(k *bucket) bool {
 	is := b.nc.IsConnected() // first: the count shows that it was this connection
 	return is && b.nc.Stats().Reconnects == k.links
@@ -195,8 +194,8 @@ func (b *backend) linked(k *bucket) bool {
 
 var errNotLinked = errors.New("the connection to the server was lost")
 
-// put writes a key if its newest message is still the expected one; ok says whether it was. It is sent
-// once, to the server from which the bucket was read. A ttl of 0 means forever.
+// put writes a key if its newest message is still the expected one; ok reports whether it was. The
+// message is sent once, to the server from which the bucket was read. A ttl of 0 means forever.
 func (b *backend) put(ctx context.Context, k *bucket, m message, expected uint64, ttl time.Duration) (seq uint64, ok bool, err error) {
 	if !b.linked(k) { //mutant:nats-write-on-another-connection
 		return 0, false, errNotLinked
@@ -214,25 +213,25 @@ func (b *backend) put(ctx context.Context, k *bucket, m message, expected uint64
 		refused.ErrorCode == wrongLastConstant):
 		return 0, false, nil
 	}
-	if last := b.nc.LastError(); b.violated(last) { // it may be of another request
+	if last := b.nc.LastError(); b.violated(last) { // it may be from another request
 		err = fmt.Errorf("%w (%v)", err, last)
 	}
 	return 0, false, b.noStream(err)
 }
 
-// violated reports whether the error is that a request about the bucket is not allowed.
+// violated reports whether the error says that a request about the bucket is not allowed.
 func (b *backend) violated(err error) bool {
 	return errors.Is(err, nats.ErrPermissionViolation) && !ofSubscription(err) && (strings.Contains(err.Error(), b.streamName()) || strings.Contains(err.Error(), b.subject("")))
 }
 
-// mayNotRead is violated, for a request that reads. NATS reports a denied write or deletion until the next
-// connection, which does not explain a later read without an answer.
+// mayNotRead is violated for a request that reads. NATS reports a denied write or deletion until
+// the next connection, and that does not explain why a later read gets no answer.
 func (b *backend) mayNotRead(err error) bool {
 	return b.violated(err) && !strings.Contains(err.Error(), ".PURGE.") && !strings.Contains(err.Error(), b.subject("")) //mutant:nats-denied-by-an-older-write
 }
 
-// unread is why something was not read. NATS reports a missing right on the
-// connection, and does not answer the request.
+// unread returns why something was not read. NATS reports a missing right on the connection, and
+// does not answer the request.
 func (b *backend) unread(err error) error {
 	last := b.nc.LastError()
 	if errors.Is(err, context.DeadlineExceeded) && b.mayNotRead(last) || !b.nc.IsConnected() && errors.Is(last, nats.ErrAuthorization) {
@@ -241,7 +240,7 @@ func (b *backend) unread(err error) error {
 	return err
 }
 
-// noStream forgets a bucket that is not there.
+// noStream forgets a bucket that does not exist.
 func (b *backend) noStream(err error) error {
 	if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, jetstream.ErrStreamNotFound) {
 		b.forget()

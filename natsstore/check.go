@@ -56,7 +56,7 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 	return all
 }
 
-// looked is the bucket as it is, or as it was read a moment ago.
+// looked returns the bucket as it is, or as it was read a moment ago.
 func (b *backend) looked(ctx context.Context) (jetstream.Stream, error) {
 	if k := b.present(b.nc.Stats().Reconnects); k != nil && store.Now() < k.heard.Add(justNow) { //mutant:nats-check-of-a-bucket-of-before
 		return k.stream, nil
@@ -64,11 +64,13 @@ func (b *backend) looked(ctx context.Context) (jetstream.Stream, error) {
 	return b.js.Stream(ctx, b.streamName())
 }
 
-// justNow is how long earlier reads serve for a check: a check right after the first claim reads nothing again.
+// justNow is how long a check may use earlier reads: a check right after the first claim reads
+// nothing again.
 const justNow = time.Minute
 
-// rights reports whether this user may write to the bucket: because it has, on this server, or by a write that
-// is refused: its key has no message, and it expects one.
+// rights reports whether this user may write to the bucket: it has done so on this server, or a
+// trial write shows it. The trial is always refused, because it expects a message that its key does
+// not have.
 func (b *backend) rights(ctx context.Context, stream jetstream.Stream) store.Finding {
 	f := store.Finding{About: "rights", Found: "this user may write to the bucket"}
 	if stream == nil {

@@ -23,7 +23,7 @@ func TestAClosedPortIsARefusalFromTheFirstReadOn(t *testing.T) {
 		}
 		for _, err := range s.List(t.Context(), "") {
 			if !errors.Is(err, syscall.ECONNREFUSED) {
-				t.Errorf("%v, want that the connection was refused", err)
+				t.Errorf("%v, want a refused connection", err)
 			}
 		}
 		if err := s.Close(); err != nil {
@@ -49,14 +49,14 @@ func TestTheSettingsOfACallerAreNotChanged(t *testing.T) {
 	select {
 	case err := <-reported:
 		if err == nil {
-			t.Error("told of no error")
+			t.Error("the callback got no error")
 		}
 	case <-time.After(patience):
-		t.Fatal("the caller is not told that a server cannot be reached")
+		t.Fatal("the callback got no call, though no server can be reached")
 	}
 	ours := errors.New("ours")
 	c.ReconnectErrCB(nil, ours)
 	if *s.b.dialed.Load() == ours {
-		t.Error("the settings of the caller have our function in them")
+		t.Error("the caller's settings have our callback in them")
 	}
 }

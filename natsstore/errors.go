@@ -15,8 +15,7 @@ import (
 
 func isNotFound(err error) bool { return errors.Is(err, jetstream.ErrStreamNotFound) }
 
-// failed makes an error of the client or the server one for people, and says
-// of some that they are definite.
+// failed turns an error of the client or the server into one for users, and marks some as definite.
 func (b *backend) failed(err error) error {
 	switch {
 	case err == nil, errors.Is(err, store.ErrLost):
@@ -27,18 +26,18 @@ func (b *backend) failed(err error) error {
 		return fmt.Errorf("%w: %s: %w", store.ErrDenied, b.address, err)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return fmt.Errorf("%w: %s: %w: its operator can enable it", store.ErrUnsupported, b.address, err)
-	case errors.Is(err, nats.ErrReconnectBufExceeded): // which is how the driver says it
+	case errors.Is(err, nats.ErrReconnectBufExceeded): // so the driver reports a missing connection
 		if b.dialed != nil && b.dialed.Load() != nil {
 			err = *b.dialed.Load()
 		}
 		return fmt.Errorf("there is no connection at the moment: %w", err)
-	case errors.Is(err, jetstream.ErrJetStreamNotEnabled): // so says a cluster without a leader, too
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled): // a cluster without a leader says this, too
 		return fmt.Errorf("nobody answers for JetStream: its servers have no leader, or were started without -js: %w", err)
 	}
 	return err
 }
 
-// hosts is where servers are, without user and password.
+// hosts returns the addresses of servers, without user and password.
 func hosts(urls []string) string {
 	all := make([]string, len(urls))
 	for i, one := range urls {

@@ -30,7 +30,7 @@ func lockerOn(t *testing.T, ttl time.Duration, o *Options, addrs ...string) *hol
 // waitsFor returns once a waiter is in the queue of the name.
 func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
 	t.Helper()
-	until(t, "somebody waits for "+name, func() bool {
+	until(t, "a claim waits for "+name, func() bool {
 		_, err := l.Mutex(name).TryLock(t.Context())
 		var held *holdfast.HeldError
 		return errors.As(err, &held) && held.Waiting > 0 || errors.Is(err, holdfast.ErrDeadlock)
@@ -71,7 +71,7 @@ func TestALostServerIsSurvived(t *testing.T) {
 		t.Fatal(err)
 	}
 	if h := nextNotification(t, look); h != (store.Notification{}) { // now all three know its subscription
-		t.Errorf("notification %+v", h)
+		t.Errorf("got notification %+v", h)
 	}
 	here, there := lockerOn(t, ttl, o, addrs...), lockerOn(t, ttl, o, addrs...)
 	kept := lockWhenItCan(t, ctx, here, "kept")
@@ -95,9 +95,9 @@ func TestALostServerIsSurvived(t *testing.T) {
 			t.FailNow()
 		}
 		if next.Token() <= held.Token() {
-			t.Errorf("%s: token %d after %d", c.what, next.Token(), held.Token())
+			t.Errorf("%s: got token %d after %d, want a larger one", c.what, next.Token(), held.Token())
 		}
-		until(t, "the hold that was kept all the time is renewed", func() bool {
+		until(t, "the hold kept throughout is renewed", func() bool {
 			err := kept.Renew(ctx, ttl)
 			if errors.Is(err, holdfast.ErrLost) {
 				t.Fatalf("%s: %v", c.what, err)
@@ -145,10 +145,10 @@ func TestACutOffHolderLosesBeforeTheNextGrant(t *testing.T) {
 	link.Cut()
 	next := lockWhenItCan(t, t.Context(), near, "a")
 	if lease.Valid() {
-		t.Error("the next is in, and the first thinks that it holds the name")
+		t.Error("the next claim is granted, but the first lease is still valid")
 	}
 	if next.Token() <= lease.Token() {
-		t.Errorf("token %d after %d", next.Token(), lease.Token())
+		t.Errorf("got token %d after %d, want a larger one", next.Token(), lease.Token())
 	}
 	released(t, next)
 }
@@ -166,7 +166,7 @@ func TestAnUnansweredReleaseIsStillDone(t *testing.T) {
 		t.Fatalf("release on a silent link: %v, want it indeterminate", err)
 	}
 	if storetest.MustAsk(t, b, try("a")).Granted {
-		t.Fatal("it was done") // the test would show nothing
+		t.Fatal("the release was done") // the test would show nothing
 	}
 	link.Cut()
 	link.Mend()
@@ -188,7 +188,7 @@ func TestALateAskIsRemoved(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if err := a.Release(short, store.Hold{Name: "a", ID: late.ID}); err == nil {
-		t.Error("a frozen server has answered")
+		t.Error("the frozen server answered")
 	}
 	s.Thaw()
 	try := storetest.Mutex(me, "a")
@@ -197,14 +197,14 @@ func TestALateAskIsRemoved(t *testing.T) {
 		r, err := b.Ask(t.Context(), try)
 		return err == nil && r.Granted
 	})
-	until(t, "nothing of it is left", func() bool {
+	until(t, "no entry of it is left", func() bool {
 		st := storetest.MustList(t, b, "a")
 		return len(st.Entries) == 1 && st.Entries[0].ID != late.ID
 	})
-	until(t, "the hold beside it is renewed", func() bool {
+	until(t, "the other hold is renewed", func() bool {
 		r := a.Renew(t.Context(), []store.Hold{warm})[0]
 		if r.Err != nil && store.Definite(r.Err) {
-			t.Fatalf("the hold beside it: %v", r.Err)
+			t.Fatalf("the other hold: %v", r.Err)
 		}
 		return r.Err == nil
 	})
@@ -214,7 +214,7 @@ func TestALateAskIsRemoved(t *testing.T) {
 // grow, though the revisions begin again.
 func TestADeletedBucketIsReportedAndTokensStillGrow(t *testing.T) {
 	t.Parallel()
-	for name, again := range map[string]bool{"deleted": false, "made again": true} {
+	for name, again := range map[string]bool{"deleted": false, "recreated": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			nc, o := connect(t, testserver.SharedNATS(t)), apart()
@@ -227,17 +227,17 @@ func TestADeletedBucketIsReportedAndTokensStillGrow(t *testing.T) {
 			if again { // the revisions of the new bucket equal those that were known
 				storetest.MustHold(t, other, storetest.Mutex(me, "b"))
 			}
-			until(t, "the holder is told", func() bool {
+			until(t, "the holder gets ErrLost", func() bool {
 				return errors.Is(s.Renew(t.Context(), []store.Hold{hold})[0].Err, store.ErrLost)
 			})
 			next := storetest.MustHold(t, other, storetest.Mutex(me, "a"))
 			if next.Token <= hold.Token {
-				t.Errorf("token %d after %d", next.Token, hold.Token)
+				t.Errorf("got token %d after %d, want a larger one", next.Token, hold.Token)
 			}
 			try := storetest.Mutex(me, "a")
 			try.Try = true
 			if r, err := s.Ask(t.Context(), try); err != nil || r.Granted {
-				t.Errorf("the first comes again: %+v, %v, want refused", r, err)
+				t.Errorf("a try by the first process: got %+v, %v, want refused", r, err)
 			}
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// The keys of the bucket: of a name, its notes (see noteKeys), a session and its calls.
+// The keys of the bucket are those of a name, its notes (see noteKeys), a session and its calls.
 
 func sessionKey(id session.ID) string { return "s." + id.String() }
 func callKey(id session.ID) string    { return "c." + id.String() }
@@ -17,13 +17,13 @@ func plain(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-// keyOf is the key of a name.
+// keyOf returns the key of a name.
 func keyOf(name string) string { return "n." + escape(name) }
 
-// noteKeys match the keys of the notes of a name.
+// noteKeys matches the keys of the notes of a name.
 func noteKeys(name string) string { return "j." + escape(name) + ".*" }
 
-// noteKey is the key of a join, by the key of its first note.
+// noteKey returns the key of a join, given the key of its first note.
 func noteKey(name, key string) string { return "j." + escape(name) + "." + key }
 
 func escape(name string) string {
@@ -38,7 +38,7 @@ func escape(name string) string {
 	return b.String()
 }
 
-// nameOf is the name that has the key.
+// nameOf returns the name of a key.
 func nameOf(key string) (name string, ok bool) {
 	rest, ok := strings.CutPrefix(key, "n.")
 	b := make([]byte, 0, len(rest))

@@ -1,5 +1,5 @@
-// Package natsstore keeps locks in NATS JetStream, in a key-value bucket. It is a backend
-// of package [github.com/holdfast-go/holdfast/store/record].
+// Package natsstore stores locks in a key-value bucket of NATS JetStream. It is a backend of
+// package [github.com/holdfast-go/holdfast/store/record].
 //
 // # Stored form
 //
@@ -7,33 +7,35 @@
 //
 //	n.NAME          a name: its record, as package store/record writes it
 //	j.NAME.KEY      notes of waiters that are not in the record yet
-//	s.SESSION       a session, which has a TTL: NATS deletes it when that is over
+//	s.SESSION       a session, which has a TTL: NATS deletes it when that has passed
 //	c.SESSION       how often a session was called
 //
-// In a name all bytes but ASCII letters, digits, "-" and "_" are written as "=" and two hexadecimal digits. A
-// record is changed by a write that NATS does only if the key has not been written since it was read. A waiter
-// whose write was refused leaves a note, a message of its own, which no other write can block. A record has a
-// header, Holdfast-Taken, that says up to which message the notes are taken in; they are deleted soon after
-// that, and after an hour at the latest. An idle name has the header Holdfast-Idle and is deleted after a day. A
-// notification is a message to holdfast.hint.BUCKET.PROCESS and is not stored. Each process sweeps: once a
-// minute it removes the entries of ended sessions from names that were not written for a day.
+// In a name all bytes but ASCII letters, digits, "-" and "_" are written as "=" and two hexadecimal
+// digits. A record is changed by a write that NATS applies only if the key has not been written
+// since it was read. A waiter whose write was refused leaves a note, a message of its own that no
+// other write can block. The header Holdfast-Taken of a record says up to which message the notes
+// are taken in. They are deleted soon after that, and after an hour at the latest. An idle name has
+// the header Holdfast-Idle and is deleted after a day. A notification is a message to
+// holdfast.hint.BUCKET.PROCESS and is not stored. Each process sweeps: once a minute it removes the
+// entries of ended sessions from names that were not written for a day.
 //
 // # Guarantees
 //
-// NATS is best effort. Its servers acknowledge writes that they have not synced to disk (they sync every two
-// minutes, unless sync_interval says otherwise), and clusters whose servers crash or hang have been reported to
-// lose acknowledged writes: a name can then be granted twice. A process that finds its session gone, or an older
-// renewal of it than one that was answered, has lost all that it held there. A process that is connected to a
-// new or restarted server rewrites each of its holds with the next renewal, or finds it lost. So if the server
-// that a process is connected to has lost writes, two hold the name at most until the TTL of the first has
-// passed. Have the protected resource check the token.
+// NATS is best effort. Its servers acknowledge writes that they have not synced to disk (they sync
+// every two minutes, unless sync_interval says otherwise), and clusters whose servers crash or hang
+// have been reported to lose acknowledged writes: a name can then be granted twice. If a process
+// finds its session gone, or an older renewal of it than one that was answered, it has lost all
+// that it held there. A process that is connected to a new or restarted server rewrites each of its
+// holds with the next renewal, or finds it lost. So if the server that a process is connected to
+// has lost writes, two hold the name at most until the TTL of the first has passed. Let the
+// protected resource check the token.
 //
-// Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another process, and match by
-// token, as the rule of package [github.com/holdfast-go/holdfast/store] says. A process has one session for each
-// TTL that its claims have, and one of ten seconds for those that wait. It renews a session once for all of its
-// claims, every third of the TTL. A hold lasts as long as the session, counted from the sending of its last
-// answered renewal. A renewal is a write that depends on the previous one, so a session that has ended stays
-// ended.
+// Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another process,
+// and match by token, as the contract in package [github.com/holdfast-go/holdfast/store] says. A
+// process has one session for each TTL that its claims have, and one of ten seconds for its
+// waiters. It renews a session once for all of its claims, every third of the TTL. A hold lasts as
+// long as the session, counted from the sending of its last answered renewal. A renewal is a write
+// that depends on the previous one, so a session that has ended stays ended.
 //
 // A process that finds the key of a session missing first closes it, by a write that no late renewal can
 // overtake, and then removes the entries.
@@ -42,24 +44,23 @@
 // A change of leader takes seconds: a hold with a TTL below ten seconds does not survive it, and a waiter may
 // get store.ErrUnavailable.
 //
-// A token is the time at which it was drawn, in microseconds, by the server's clock, or one more than the newest
-// of the name. So the tokens of a name increase even after the bucket was deleted, unless the servers' clocks
-// were set back as well.
+// A token is the time at which it was drawn, in microseconds, by the server's clock, or one more
+// than the newest token of the name. So the tokens of a name increase even after the bucket was
+// deleted, unless the servers' clocks were set back as well.
 //
-// Minimum hold and lock delay are counted on the clock of the server that leads the bucket, as
-// this process read it within the last five minutes. The end of a session is not reported: lock delay
-// counts from when another process found it.
+// Minimum hold and lock delay use the clock of the server that leads the bucket, as this process
+// has read it within the last five minutes. The end of a session is not reported, so lock delay
+// counts from when another process has found it.
 //
 // # Requirements
 //
-// NATS 2.11 or newer, with JetStream. The bucket is created with the first claim if it is missing;
-// Options.Replicas is for that. An existing bucket must have TTLs for messages on, direct gets off (servers that
-// are behind answer them), a history of one, and no TTL of its own. In production it has three or five replicas,
-// and sync_interval is always.
+// NATS 2.11 or newer, with JetStream. The first claim creates the bucket if it is missing, with
+// Options.Replicas. An existing bucket must have TTLs for messages on, direct gets off (servers
+// that are behind answer them), a history of one, and no TTL of its own. In production use three or
+// five replicas, and set sync_interval to always.
 //
-// The connection is the caller's. It should have MaxReconnects(-1),
-// ReconnectBufSize(-1), which keeps no requests to send them late, and
-// PingInterval of a few seconds: Open sets these.
+// The connection is yours. It should have MaxReconnects(-1), ReconnectBufSize(-1), so that no
+// request is kept and sent late, and a PingInterval of a few seconds. Open sets these.
 //
 // # Rights
 //
@@ -68,10 +69,10 @@
 //	publish    $KV.B.>  $JS.API.STREAM.INFO.KV_B  $JS.API.STREAM.MSG.GET.KV_B  $JS.API.STREAM.PURGE.KV_B  holdfast.hint.B.*
 //	subscribe  _INBOX.>  holdfast.hint.B.*  $KV.B.n.*
 //
-// (the last to observe an election; without it they poll)
+// (the last to observe an election; without it, observers poll)
 //
-// and, if it is to make the bucket, to publish to $JS.API.STREAM.CREATE.KV_B. With a
-// domain D they are $JS.D.API.$KV.B.> and $JS.D.API.STREAM…, notifications as above.
+// and, to create the bucket, to publish to $JS.API.STREAM.CREATE.KV_B. With a domain D they are
+// $JS.D.API.$KV.B.> and $JS.D.API.STREAM…, notifications as above.
 package natsstore
 
 import (
@@ -89,26 +90,26 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// DefaultBucket is the bucket unless Options say otherwise.
+// DefaultBucket is the default of Options.Bucket.
 const DefaultBucket = "holdfast"
 
-// Options of a Store. Nil, and zero fields, mean the defaults.
+// Options configure a Store. Nil, and zero fields, mean the defaults.
 type Options struct {
-	// Bucket is the key-value bucket, DefaultBucket if empty: letters, digits,
-	// "-" and "_". Stores with different buckets have nothing to do with each other.
+	// Bucket is the key-value bucket, DefaultBucket if empty: letters, digits, "-" and "_". Stores
+	// with different buckets are independent.
 	Bucket string
 
-	// Replicas is how many servers keep the bucket, from 1 to 5, if it is made
-	// here; 1 if zero. An existing bucket stays as it is.
+	// Replicas is how many servers keep the bucket, from 1 to 5, if the Store creates it; 1 if
+	// zero. An existing bucket stays as it is.
 	Replicas int
 
-	// Domain is the JetStream domain that has the bucket, if it is not that of the
-	// server at the other end of the connection, but one behind a leaf node.
+	// Domain is the JetStream domain of the bucket, if that is not the domain of the connected
+	// server, but one behind a leaf node.
 	Domain string
 }
 
-// A Store keeps locks in NATS: a [store.Store] that is also a Watcher, a NameWatcher,
-// a Poller, an Inspector and a Checker. Its methods are safe for concurrent use.
+// A Store stores locks in NATS. It is a [store.Store], and also a Watcher, a NameWatcher, a Poller,
+// an Inspector and a Checker. Its methods are safe for concurrent use.
 type Store struct {
 	record.WatchStore
 	b *backend
@@ -118,22 +119,22 @@ type Store struct {
 type backend struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
-	opened  bool                   // by us, so closed by us
-	dialed  *atomic.Pointer[error] // why the newest try to connect failed; nil: unknown for a caller's connection
-	address string                 // for people
+	opened  bool                   // opened and closed by us
+	dialed  *atomic.Pointer[error] // why the newest attempt to connect failed; nil: unknown for a caller's connection
+	address string                 // for messages
 	o       Options
 
 	retention time.Duration
 
-	ctx   context.Context // of all that outlives a call, ended by Close
+	ctx   context.Context // of everything that outlives a call; ended by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
 	preparing chan struct{} // of capacity 1
-	server    atomic.Int64  // we were connected to when a renewal was answered last
+	server    atomic.Int64  // connected to when a renewal was last answered
 
 	mu      sync.Mutex
-	bucket  *bucket // nil: not read since the connection was made
+	bucket  *bucket // nil: not read on this connection
 	own     map[session.ID]*own
 	inboxes map[string]inbox
 }
@@ -143,9 +144,9 @@ var _ interface {
 	session.Replaceable
 } = (*backend)(nil)
 
-// New returns a Store on the connection, which stays the caller's: it is never
-// closed here, and must be open for as long as the Store is used. New does no
-// I/O. The error matches store.ErrInvalid.
+// New returns a Store on the connection. The connection stays yours: the Store never closes it, and
+// it must be open as long as the Store is used. New does no I/O. The error matches
+// store.ErrInvalid.
 func New(nc *nats.Conn, o *Options) (*Store, error) {
 	b, err := newBackend(nc, o)
 	if err != nil {

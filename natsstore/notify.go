@@ -15,7 +15,7 @@ func (b *backend) mailbox(p store.Process) string {
 	return "holdfast.hint." + b.o.Bucket + "." + p.String()
 }
 
-// notify sends notifications. One that is lost is made up for by the waiter's own poll.
+// notify sends notifications. If one is lost, the waiter finds out by its own poll.
 func (b *backend) notify(all []record.Notification) {
 	for i := range all {
 		_ = b.nc.Publish(b.mailbox(all[i].ID.Process()), record.AppendNotifications(nil, all[i:i+1]))
@@ -24,7 +24,7 @@ func (b *backend) notify(all []record.Notification) {
 
 // Listen implements [record.Backend].
 func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.Notification)) error {
-	ctx, cancel := context.WithTimeout(ctx, checkPatience) // the driver asks for one
+	ctx, cancel := context.WithTimeout(ctx, checkPatience) // the driver requires one
 	defer cancel()
 	if _, err := b.prepared(ctx, false); err != nil {
 		return b.failed(err)
@@ -47,8 +47,8 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 	return nil
 }
 
-// subscribed calls missed whenever something may have been, of a subscription that was just
-// made, until ctx ends.
+// subscribed calls missed whenever notifications of a new subscription may have been missed, until
+// ctx ends.
 func (b *backend) subscribed(ctx context.Context, missed func()) {
 	connected := b.nc.StatusChanged(nats.CONNECTED)
 	defer b.nc.RemoveStatusListener(connected)
@@ -65,7 +65,7 @@ func (b *backend) subscribed(ctx context.Context, missed func()) {
 			missed() // what was sent meanwhile is lost
 			known = b.spreads()
 		case <-known:
-			missed() // so is what was sent by way of others until they knew of us
+			missed() // what was sent through other servers before they knew of us is lost, too
 			known = nil
 		}
 	}
@@ -75,8 +75,8 @@ func (b *backend) subscribed(ctx context.Context, missed func()) {
 // network, to propagate a subscription.
 const spreadTime = 500 * time.Millisecond
 
-// spreads fires when the servers know of a subscription that was made just now; it is
-// nil, and never does, where there is one server: that knows at once.
+// spreads returns a channel that fires when all servers know of a subscription that was made just
+// now. It is nil, and never fires, if there is one server, which knows at once.
 func (b *backend) spreads() <-chan time.Time {
 	if b.nc.ConnectedClusterName() == "" && b.o.Domain == "" {
 		return nil

@@ -33,9 +33,9 @@ func init() {
 //	ca=FILE            TLS, with this certificate authority
 //	cert=FILE, key=FILE   TLS, with this certificate and its key
 //
-// Open does no I/O over the network but to connect, which goes on in the
-// background if no server is there yet. The error matches store.ErrInvalid,
-// store.ErrDenied or store.ErrUnavailable, and does not show user or password.
+// Open does no I/O over the network except to connect, which continues in the background if no
+// server can be reached yet. The error matches store.ErrInvalid, store.ErrDenied or
+// store.ErrUnavailable, and does not show user or password.
 func Open(rawURL string) (*Store, error) {
 	c, o, err := ParseURL(rawURL)
 	if err != nil {
@@ -44,15 +44,15 @@ func Open(rawURL string) (*Store, error) {
 	return OpenConfig(c, o)
 }
 
-// OpenConfig is [Open] with what [ParseURL] has made of the URL, for a program that changes
-// it first. It copies c, and its errors are those of [Open].
+// OpenConfig is [Open] with the result of [ParseURL], for a program that changes it first. It
+// copies c, and its errors are those of [Open].
 func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
 	var dialed atomic.Pointer[error]
 	failed := make(chan struct{}, 1)
 	own, callback := *c, c.ReconnectErrCB
 	own.ReconnectErrCB = func(nc *nats.Conn, err error) {
 		why := err
-		if errors.Is(err, nats.ErrNoServers) { // all that the driver keeps of a first try that was refused //mutant:nats-first-refusal-known
+		if errors.Is(err, nats.ErrNoServers) { // the only error that the driver keeps if the first attempt was refused //mutant:nats-first-refusal-known
 			why = fmt.Errorf("%w: %w", syscall.ECONNREFUSED, err)
 		}
 		dialed.Store(&why)
@@ -79,21 +79,20 @@ func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
 	b.opened, b.dialed = true, &dialed
 	if !nc.IsConnected() { //mutant:nats-first-failure-awaited
 		select {
-		case <-failed: // the driver calls that at once, in a goroutine of its own
-		case <-time.After(c.Timeout): // it was connected, and is so no more
+		case <-failed: // the driver calls this at once, in a goroutine of its own
+		case <-time.After(c.Timeout): // it was connected, and no longer is
 		}
 	}
 	return storeOf(b), nil
 }
 
-// ParseURL returns what [Open] makes of its URL: the settings of the connection, and the
-// Options. The error matches store.ErrInvalid and shows nothing of the URL in which a
-// password may be.
+// ParseURL returns the settings of the connection, and the Options, of a URL of [Open]. The error
+// matches store.ErrInvalid and shows no part of the URL that may hold a password.
 func ParseURL(rawURL string) (*nats.Options, *Options, error) {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: the NATS URL is wrong: %s", store.ErrInvalid, fmt.Sprintf(format, args...))
 	}
-	// A url.URL has one host.
+	// A url.URL can have only one host.
 	scheme, rest, ok := strings.Cut(rawURL, "://")
 	if !ok { //mutant:nats-url-has-a-host
 		return nil, nil, bad("want nats://host:port")
@@ -119,7 +118,7 @@ func ParseURL(rawURL string) (*nats.Options, *Options, error) {
 	c, o := nats.GetDefaultOptions(), Options{Bucket: DefaultBucket, Replicas: 1}
 	c.Name, c.Timeout = "holdfast", 2*time.Second
 	c.RetryOnFailedConnect, c.MaxReconnect, c.ReconnectWait = true, -1, 250*time.Millisecond
-	c.ReconnectBufSize = -1 // a request that is late does harm
+	c.ReconnectBufSize = -1 // a late request does harm
 	c.PingInterval, c.MaxPingsOut = 3*time.Second, 1
 	c.AsyncErrorCB = func(*nats.Conn, *nats.Subscription, error) {} // failures are returned as errors
 	var cert, key string

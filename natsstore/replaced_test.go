@@ -58,26 +58,26 @@ func TestAfterAPowerCutAProcessHasWhatTheServerHasAndNothingElse(t *testing.T) {
 	s := closing(t, storeOn(t, connect(t, server.Addr), nil))
 	given, stays := storetest.MustHold(t, s, storetest.Mutex(me, "given back")), storetest.MustHold(t, s, storetest.Mutex(me, "stays"))
 	server.keeps(t)
-	until(t, "it is given back", func() bool { return s.Release(t.Context(), given) == nil })
+	until(t, "the hold is released", func() bool { return s.Release(t.Context(), given) == nil })
 	granted := storetest.MustHold(t, s, storetest.Mutex(me, "granted"))
 	server.forgets(t)
 	other := closing(t, storeOn(t, connect(t, server.Addr), nil))
 	if e := storetest.MustList(t, other, "given back").Entries; len(e) != 1 || e[0].ID != given.ID {
-		t.Fatalf("the server has %+v", e)
+		t.Fatalf("the server has %+v, want the released hold", e)
 	}
 	if e := storetest.MustList(t, other, "granted").Entries; len(e) != 0 {
-		t.Fatalf("the server has %+v", e)
+		t.Fatalf("the server has %+v, want no entry", e)
 	}
 	var all []store.Renewal
-	until(t, "what the server has is renewed", func() bool {
+	until(t, "the hold that the server has is renewed", func() bool {
 		all = s.Renew(t.Context(), []store.Hold{stays, granted})
 		return all[0].Err == nil && (all[1].Err == nil || store.Definite(all[1].Err)) // the connection may come back between the two
 	})
 	if err := all[1].Err; !errors.Is(err, store.ErrLost) {
-		t.Errorf("what the server has not: %v, want that it is lost", err)
+		t.Errorf("the hold that the server lost: %v, want ErrLost", err)
 	}
 	if a := storetest.MustAsk(t, other, storetest.Mutex(me, "stays")); a.Granted {
-		t.Errorf("%+v: what is held was granted", a)
+		t.Errorf("got %+v: a held name was granted", a)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestASessionHasEndedIfItsRenewalWasForgotten(t *testing.T) {
 		_, err = b.Renew(t.Context(), id)
 		return err
 	}
-	until(t, "it is renewed", func() bool { return renewed() == nil })
+	until(t, "the session is renewed", func() bool { return renewed() == nil })
 	server.forgets(t)
 	b.own[id].indeterminate = true
 	var err error
@@ -106,7 +106,7 @@ func TestASessionHasEndedIfItsRenewalWasForgotten(t *testing.T) {
 		return err == nil || store.Definite(err)
 	})
 	if !errors.Is(err, store.ErrLost) {
-		t.Errorf("its renewal: %v, want lost", err)
+		t.Errorf("its renewal: %v, want ErrLost", err)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestASessionHasEndedIfItsRenewalWasForgotten(t *testing.T) {
 // written since.
 func TestAVersionFromBeforeAPowerCutIsInvalid(t *testing.T) {
 	t.Parallel()
-	until(t, "a number is used again", func() bool { return writesOnWhatWasForgotten(t) })
+	until(t, "a revision number is used again", func() bool { return writesOnWhatWasForgotten(t) })
 }
 
 // writesOnWhatWasForgotten reports whether a number was used again, and fails the test if a write on the version that
@@ -141,7 +141,7 @@ func writesOnWhatWasForgotten(t *testing.T) bool {
 			return err == nil
 		})
 		if string(r.Data) != want {
-			t.Fatalf("it has %q, want %q", r.Data, want)
+			t.Fatalf("got %q, want %q", r.Data, want)
 		}
 		return r
 	}
@@ -156,7 +156,7 @@ func writesOnWhatWasForgotten(t *testing.T) bool {
 		return false
 	}
 	if out := swap(a, forgotten.Now.Version, "wrong"); out.Done {
-		t.Errorf("%+v: it is written over what it has not read", out)
+		t.Errorf("got %+v: a swap replaced a record that it had not read", out)
 	}
 	return true
 }
@@ -174,13 +174,13 @@ func TestAServerThatWasStartedAgainIsAnother(t *testing.T) {
 		return err == nil
 	}
 	if !renewed() || first == 0 || b.Server() != first {
-		t.Fatalf("Server: %d once a session was renewed, %d before", b.Server(), first)
+		t.Fatalf("got server %d after a renewal, want %d as before", b.Server(), first)
 	}
 	server.Stop()
 	server.Restart()
-	until(t, "it is renewed", renewed)
+	until(t, "the session is renewed", renewed)
 	if b.Server() == first {
-		t.Error("it is taken for the same server")
+		t.Error("the restarted server has the same identity")
 	}
 }
 
@@ -200,14 +200,14 @@ func TestNothingIsSentOnAnotherConnectionThanItDependsOn(t *testing.T) {
 		t.Helper()
 		m.data = []byte("next")
 		if _, ok, err := b.put(t.Context(), k, m, seq, 0); ok != done || (err == nil) != done {
-			t.Errorf("done: %v, %v, want %v", ok, err, done)
+			t.Errorf("got done %v, %v, want %v", ok, err, done)
 		}
 	}
 	server.Stop()
-	until(t, "it is not connected", func() bool { return !b.nc.IsConnected() })
+	until(t, "the connection is lost", func() bool { return !b.nc.IsConnected() })
 	sends(k, false)
 	server.Restart()
-	until(t, "it is connected again", func() bool { return b.nc.IsConnected() })
+	until(t, "the connection is restored", func() bool { return b.nc.IsConnected() })
 	sends(k, false)
 	sends(mustPrepare(t, b), true) // the number is still the newest
 }
@@ -230,10 +230,10 @@ func TestARenewalDependsOnNoNumberOfAnotherServer(t *testing.T) {
 		t.Fatalf("the end has the number %d, want %d: %v", m.seq, seq+1, err)
 	}
 	server.Stop()
-	until(t, "it is not connected", func() bool { return !a.nc.IsConnected() })
+	until(t, "the connection is lost", func() bool { return !a.nc.IsConnected() })
 	server.Restart()
-	until(t, "it is connected again", func() bool { return a.nc.IsConnected() })
+	until(t, "the connection is restored", func() bool { return a.nc.IsConnected() })
 	if _, err = a.Renew(t.Context(), id); !errors.Is(err, store.ErrLost) {
-		t.Errorf("renewed: %v, want that it has ended", err)
+		t.Errorf("renewal: %v, want ErrLost", err)
 	}
 }

@@ -42,7 +42,7 @@ func listed(t *testing.T, right string) string {
 			return `"` + strings.Join(strings.Fields(bucket.Replace(subjects)), `", "`) + `"`
 		}
 	}
-	t.Fatalf("the package comment lists nothing to %s", right)
+	t.Fatalf("the package comment lists no rights to %s", right)
 	return ""
 }
 
@@ -71,7 +71,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 		t.Fatal(r.Err)
 	}
 	if storetest.MustAsk(t, b, waits).Granted {
-		t.Fatal("two hold it")
+		t.Fatal("two claims hold the lock")
 	}
 	if err := a.BreakHold(t.Context(), store.Break{Name: "a", ID: hold.ID, Token: hold.Token, Reason: "because", Now: true}); err != nil {
 		t.Fatal(err)
@@ -79,13 +79,13 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 	select {
 	case h := <-woken:
 		if h.ID != waits.ID || h.Name != "a" || h.Token <= hold.Token {
-			t.Errorf("notification %+v", h)
+			t.Errorf("got notification %+v", h)
 		}
 	case <-time.After(patience):
-		t.Fatal("the waiter is not woken")
+		t.Fatal("the waiter got no notification")
 	}
 	if !storetest.MustAsk(t, b, waits).Granted {
-		t.Error("woken, and not granted")
+		t.Error("notified, but not granted")
 	}
 	names := 0
 	for _, err := range a.List(t.Context(), "") {
@@ -94,13 +94,13 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 		}
 	}
 	if names != 2 {
-		t.Errorf("%d names listed, want 2", names)
+		t.Errorf("got %d names listed, want 2", names)
 	}
 	u := storetest.Mutex(me, "b")
 	u.Weight = store.Upgradeable
 	up := storetest.MustHold(t, a, u)
 	if r, err := a.Change(t.Context(), up, 1, store.Full); err != nil || !r.Granted {
-		t.Errorf("upgrade: %+v, %v", r, err)
+		t.Errorf("Change: got %+v, %v", r, err)
 	}
 	up.NewID = store.Process{}.NewID()
 	if r := a.Renew(t.Context(), []store.Hold{up})[0]; r.Err != nil { // it has a session of its own
@@ -119,19 +119,19 @@ func TestAMissingRightIsReported(t *testing.T) {
 	addr := withUsers(t)
 	s := openAs(t, "other", addr)
 	var err error
-	until(t, "it is told", func() bool { // a machine that stalls reports nothing in time
+	until(t, "the missing right is reported", func() bool { // a machine that stalls reports nothing in time
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		_, err = s.Ask(ctx, storetest.Mutex(me, "a"))
 		return err == nil || store.Definite(err)
 	})
 	if !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), `"a"`) || !strings.Contains(err.Error(), addr) {
-		t.Errorf("%v, want an ErrDenied with name and store", err)
+		t.Errorf("%v, want ErrDenied with name and store", err)
 	}
 	wrong, err := Open("nats://other:swordfish@" + addr)
 	if err == nil {
 		defer wrong.Close()
-		until(t, "it is told why there is no connection", func() bool { // there is no reason while a connection is being made
+		until(t, "the reason of the missing connection is reported", func() bool { // there is no reason while a connection is being made
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			_, err = wrong.Ask(ctx, storetest.Mutex(me, "a"))
@@ -139,7 +139,7 @@ func TestAMissingRightIsReported(t *testing.T) {
 		})
 	}
 	if !errors.Is(err, store.ErrDenied) || strings.Contains(err.Error(), "swordfish") {
-		t.Errorf("a wrong password: %v, want an ErrDenied without it", err)
+		t.Errorf("a wrong password: %v, want ErrDenied without it", err)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestTheCheckFindsAUserWithoutWriteRights(t *testing.T) {
 				return f
 			}
 		}
-		t.Fatalf("%s: nothing about %s in %+v", who, about, all)
+		t.Fatalf("%s: no finding about %s in %+v", who, about, all)
 		return store.Finding{}
 	}
 	if f := found("locks", "rights"); f.Level() != store.LevelWarning || !strings.Contains(f.Text(), "not checked") {
@@ -178,14 +178,14 @@ func TestTheCheckFindsAUserWithoutWriteRights(t *testing.T) {
 	}
 	before := last()
 	for who, want := range map[string]store.Level{"locks": store.LevelOK, "reads": store.LevelFailure} {
-		until(t, "it is told", func() bool { // a machine that stalls reports nothing in time
+		until(t, "the missing right is reported", func() bool { // a machine that stalls reports nothing in time
 			f := found(who, "rights")
 			return f.Level() == want && (want == store.LevelOK || errors.Is(f.Err, store.ErrDenied))
 		})
 	}
-	until(t, "it is told", func() bool { return errors.Is(found("other", "bucket holdfast").Err, store.ErrDenied) })
+	until(t, "the missing right is reported", func() bool { return errors.Is(found("other", "bucket holdfast").Err, store.ErrDenied) })
 	if after := last(); after != before {
-		t.Errorf("the check wrote: %d messages, and %d before", after, before)
+		t.Errorf("Check wrote: got %d messages, and %d before", after, before)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestACheckAfterTheFirstClaimSendsNothing(t *testing.T) {
 		}
 	}
 	if sent := counted.Stats().OutMsgs - before; sent != 0 {
-		t.Errorf("%d messages", sent)
+		t.Errorf("got %d messages, want none", sent)
 	}
 }
 
@@ -221,10 +221,10 @@ func TestADeniedDeleteOfNotesDoesNotFailALaterRead(t *testing.T) {
 	s := openAs(t, "keeps", link.Addr())
 	storetest.MustHold(t, s, storetest.Mutex(me, "a"))
 	s.b.took("a", mark{seq: 1})
-	until(t, "it is told that it may not", func() bool { return errors.Is(s.b.nc.LastError(), nats.ErrPermissionViolation) })
+	until(t, "the missing right is reported", func() bool { return errors.Is(s.b.nc.LastError(), nats.ErrPermissionViolation) })
 	server.Freeze()
 	if err := link.Sent(t.Context(), func(ctx context.Context) error { _, err := s.Poll(ctx, storetest.Mutex(me, "a")); return err }); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrDenied) {
-		t.Errorf("a reading that gets no answer: %v, want ErrUnavailable", err)
+		t.Errorf("an unanswered read: %v, want ErrUnavailable", err)
 	}
 	server.Thaw()
 }
@@ -252,17 +252,17 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 			t.Errorf("%s: ask: %v, want ErrInvalid", what, err)
 		}
 		if _, err := s.Poll(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%s: look: %v, want ErrInvalid", what, err)
+			t.Errorf("%s: poll: %v, want ErrInvalid", what, err)
 		}
 	}
 	if r := s.Renew(t.Context(), []store.Hold{{Name: "a", ID: ok.ID, Token: 1}})[0]; !errors.Is(r.Err, store.ErrInvalid) {
-		t.Errorf("renewal for no time: %v, want ErrInvalid", r.Err)
+		t.Errorf("renewal for a TTL of 0: %v, want ErrInvalid", r.Err)
 	}
 	if err := s.BreakHold(t.Context(), store.Break{Name: "a", ID: ok.ID, Token: 1, Reason: strings.Repeat("x", store.MaxReason+1)}); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a long reason: %v, want ErrInvalid", err)
 	}
 	if _, err := New(nil, nil); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("no connection: %v, want ErrInvalid", err)
+		t.Errorf("without a connection: %v, want ErrInvalid", err)
 	}
 	for _, o := range []Options{{Bucket: "a.b"}, {Bucket: "ü"}, {Domain: "a.b"}, {Replicas: 6}, {Replicas: -1}} {
 		if _, err := New(s.b.nc, &o); !errors.Is(err, store.ErrInvalid) {
@@ -270,7 +270,7 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 		}
 	}
 	if _, err := s.Ask(t.Context(), ok); err == nil || store.Definite(err) {
-		t.Errorf("with no server there: %v, want it indeterminate", err)
+		t.Errorf("without a server: %v, want it indeterminate", err)
 	}
 }
 
@@ -279,13 +279,13 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	for range s.List(t.Context(), "") {
-		t.Error("there is something in no bucket")
+		t.Error("got a name listed without a bucket")
 	}
 	if _, err := s.Poll(t.Context(), storetest.Mutex(me, "a")); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.b.js.Stream(t.Context(), s.b.streamName()); !isNotFound(err) {
-		t.Errorf("the bucket was made by looking: %v", err)
+		t.Errorf("a read created the bucket: %v", err)
 	}
 	storetest.MustHold(t, s, storetest.Mutex(me, "a"))
 	last := func() uint64 {
@@ -300,11 +300,11 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	before := last()
 	for range 5 {
 		if storetest.MustAsk(t, s, try).Granted {
-			t.Fatal("two hold it")
+			t.Fatal("two claims hold the lock")
 		}
 	}
 	if after := last(); after != before {
-		t.Errorf("the revision went from %d to %d", before, after)
+		t.Errorf("the refused try changed the revision from %d to %d", before, after)
 	}
 }
 
@@ -325,10 +325,10 @@ func TestForeignAndNewerRecordsAreLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := s.Ask(t.Context(), storetest.Mutex(me, name)); !errors.Is(err, c.want) || !strings.Contains(err.Error(), `"`+name+`"`) {
-			t.Errorf("%s: ask: %v, want %v with the name", name, err, c.want)
+			t.Errorf("%s: Ask: %v, want %v with the name", name, err, c.want)
 		}
 		if r, err := s.b.Load(t.Context(), name); err != nil || string(r.Data) != c.value {
-			t.Errorf("%s is not what it was: %s, %v", name, r.Data, err)
+			t.Errorf("%s has changed: got %s, %v", name, r.Data, err)
 		}
 	}
 	if _, err := s.b.js.Publish(t.Context(), s.b.subject("n.a=zz"), []byte("x")); err != nil {
@@ -342,11 +342,11 @@ func TestForeignAndNewerRecordsAreLeftAlone(t *testing.T) {
 		case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrUnsupported):
 			corrupt++
 		default:
-			t.Errorf("listed %+v, %v", st, err)
+			t.Errorf("got %+v listed, %v", st, err)
 		}
 	}
 	if fine != 1 || corrupt != 5 {
-		t.Errorf("%d names listed and %d told as not ours, want 1 and 5", fine, corrupt)
+		t.Errorf("got %d names listed and %d reported as foreign, want 1 and 5", fine, corrupt)
 	}
 }
 
@@ -355,10 +355,10 @@ func TestABucketThatWouldLoseLocksIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	for what, spoil := range map[string]func(*jetstream.KeyValueConfig){
-		"a plain bucket":   func(*jetstream.KeyValueConfig) {},
-		"one with history": func(c *jetstream.KeyValueConfig) { c.History = 5 },
-		"one with a TTL":   func(c *jetstream.KeyValueConfig) { c.TTL = time.Hour },
-		"one with no TTLs": func(c *jetstream.KeyValueConfig) { c.LimitMarkerTTL = 0 },
+		"a plain bucket":        func(*jetstream.KeyValueConfig) {},
+		"a bucket with history": func(c *jetstream.KeyValueConfig) { c.History = 5 },
+		"a bucket with a TTL":   func(c *jetstream.KeyValueConfig) { c.TTL = time.Hour },
+		"a bucket without TTLs": func(c *jetstream.KeyValueConfig) { c.LimitMarkerTTL = 0 },
 	} {
 		o := apart()
 		c := jetstream.KeyValueConfig{Bucket: o.Bucket, LimitMarkerTTL: time.Minute}
@@ -379,7 +379,7 @@ func TestABucketThatWouldLoseLocksIsRefused(t *testing.T) {
 		}
 		_, err := closing(t, storeOn(t, s.b.nc, o)).Ask(t.Context(), storetest.Mutex(me, "a"))
 		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), o.Bucket) {
-			t.Errorf("%s: %v, want ErrUnsupported naming it", what, err)
+			t.Errorf("%s: %v, want ErrUnsupported with the bucket", what, err)
 		}
 	}
 }
@@ -402,12 +402,12 @@ func TestAUserThatCannotSubscribeCannotWatchAName(t *testing.T) {
 	defer stop()
 	deaf := openAs(t, "deaf", addr)
 	if _, err := deaf.WatchName(t.Context(), "b", func() {}); !errors.Is(err, store.ErrDenied) {
-		t.Errorf("%v, want an ErrDenied", err)
+		t.Errorf("%v, want ErrDenied", err)
 	}
 	storetest.MustHold(t, deaf, storetest.Mutex(me, "b")) // everything else works
 	select {
 	case <-changed:
 	case <-time.After(patience):
-		t.Error("who may hear does not")
+		t.Error("the user with the right gets no notification")
 	}
 }

@@ -60,10 +60,10 @@ func TestARevisionOfADeletedBucketIsInvalidInTheNext(t *testing.T) {
 	}
 	next := storetest.MustHold(t, b, storetest.Mutex(me, "a"))
 	if err := a.Release(t.Context(), hold); !errors.Is(err, store.ErrLost) {
-		t.Errorf("the release of what is gone: %v, want ErrLost", err)
+		t.Errorf("release of a deleted hold: %v, want ErrLost", err)
 	}
 	if st := storetest.MustList(t, b, "a"); len(st.Entries) != 1 || st.Entries[0].Token != next.Token {
-		t.Errorf("there is %+v, want the new hold", st.Entries)
+		t.Errorf("got %+v, want the new hold", st.Entries)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestAVersionIsOfOneBucket(t *testing.T) {
 	a, b := backends(t)
 	out, err := a.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("old")})
 	if err != nil || !out.Done {
-		t.Fatalf("%+v, %v", out, err)
+		t.Fatalf("got %+v, %v, want it done", out, err)
 	}
 	seq := parseVersion(out.Now.Version).seq
 	same := mustPrepare(t, a).stream.CachedInfo().Config
@@ -87,18 +87,18 @@ func TestAVersionIsOfOneBucket(t *testing.T) {
 	b.forget()
 	next, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("new")})
 	if err != nil || !next.Done || parseVersion(next.Now.Version).seq != seq {
-		t.Fatalf("%+v, %v, want it done as %d", next, err, seq) // otherwise the test shows nothing
+		t.Fatalf("got %+v, %v, want it done as %d", next, err, seq) // otherwise the test shows nothing
 	}
 	links := a.nc.Stats().Reconnects
 	if err := a.nc.ForceReconnect(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is connected again", func() bool { return a.nc.Stats().Reconnects > links && a.nc.IsConnected() })
+	until(t, "the connection is restored", func() bool { return a.nc.Stats().Reconnects > links && a.nc.IsConnected() })
 	if late, err := a.Swap(t.Context(), &record.Swap{Name: "a", Old: out.Now, Data: []byte("late")}); err != nil || late.Done {
-		t.Errorf("a Swap on a version of a bucket that is no more: %+v, %v", late, err)
+		t.Errorf("a swap on a version of the deleted bucket: got %+v, %v", late, err)
 	}
 	if r, _ := loaded(t, b, "a"); string(r.Data) != "new" {
-		t.Errorf("there is %q", r.Data)
+		t.Errorf("got %q, want new", r.Data)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestAHoldIsLostWithItsSession(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 	}
-	until(t, "the holder is told", func() bool {
+	until(t, "the holder gets ErrLost", func() bool {
 		return errors.Is(a.Renew(t.Context(), []store.Hold{hold})[0].Err, store.ErrLost)
 	})
 	storetest.MustHold(t, b, storetest.Mutex(me, "a"))
@@ -137,10 +137,10 @@ func TestAWriteIsSentOnce(t *testing.T) {
 	}
 	before := b.nc.Stats().OutMsgs
 	if out, err := b.Swap(t.Context(), &record.Swap{Name: "b", Data: []byte("x")}); out.Done || err == nil {
-		t.Fatalf("written into no bucket: %+v, %v", out, err)
+		t.Fatalf("a write without a bucket was done: got %+v, %v", out, err)
 	}
 	if n := b.nc.Stats().OutMsgs - before; n != 1 {
-		t.Errorf("%d messages were sent, want one", n)
+		t.Errorf("got %d messages, want one", n)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
 		_, err := b.prepare(t.Context())
 		done <- err
 	}()
-	until(t, "it is asked for", func() bool { return nc.Stats().OutMsgs > sent })
+	until(t, "the server gets a request", func() bool { return nc.Stats().OutMsgs > sent })
 	time.Sleep(50 * time.Millisecond)
 	server.Thaw()
 	if err := <-done; err != nil {
@@ -170,7 +170,7 @@ func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
 	}
 	guess := b.bucket.now()
 	if ahead := guess - time.Now().UnixMicro(); ahead > 0 { // the server runs on this host
-		t.Errorf("it is taken to be %d µs ahead of what it is", ahead)
+		t.Errorf("the server's clock is assumed %d µs too far ahead", ahead)
 	}
 }
 
@@ -200,14 +200,14 @@ func TestAMissingSessionIsNeverRenewedAgain(t *testing.T) {
 	id := begun(t, a)
 	purge(t, a, sessionKey(id))
 	if left, err := b.Left(t.Context(), []session.ID{id}); err != nil || left[0] > 0 {
-		t.Errorf("Left of a session whose key is gone: %v, %v", left, err)
+		t.Errorf("the session without its key: got %v left, %v", left, err)
 	}
 	v, m, err := b.stored(t.Context(), mustPrepare(t, b), sessionKey(id))
 	if err != nil || m.data == nil || !v.Closed {
-		t.Fatalf("its key: %+v, %v, want it closed", v, err)
+		t.Fatalf("the key of the session: got %+v, %v, want it closed", v, err)
 	}
 	if _, err := a.Renew(t.Context(), id); !errors.Is(err, store.ErrLost) {
-		t.Errorf("its renewal: %v, want it lost", err)
+		t.Errorf("the session's renewal: %v, want ErrLost", err)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestARenewalThatComesLateEndsNoSession(t *testing.T) {
 	late.Wait()
 	o.seq, o.indeterminate = o.seq-1, false
 	if err := b.renewKey(t.Context(), k, id, o); !errors.Is(err, store.ErrLost) {
-		t.Errorf("a renewal of what somebody else has written: %v, want it lost", err)
+		t.Errorf("renewal of a record that another writer changed: %v, want ErrLost", err)
 	}
 }
 
@@ -279,7 +279,7 @@ func TestCallsAreCountedAfterTheirKeyIsDeleted(t *testing.T) {
 		t.Helper()
 		for range 2 { // the second returns what the first has read
 			if n, err := a.Renew(t.Context(), id); err != nil || n != want {
-				t.Fatalf("Renew: %d calls, %v, want %d", n, err, want)
+				t.Fatalf("Renew: got %d calls, %v, want %d", n, err, want)
 			}
 		}
 	}
@@ -298,7 +298,7 @@ func noted(t *testing.T, b *backend, name, key string) {
 	t.Helper()
 	s := &record.Swap{Name: name, Data: []byte("refused"), Join: &record.Join{Notes: []record.Note{{Key: key, Data: []byte(key)}}}}
 	if out, err := b.Swap(t.Context(), s); err != nil || !out.Joined {
-		t.Fatalf("join: %+v, %v", out, err)
+		t.Fatalf("join: got %+v, %v", out, err)
 	}
 }
 
@@ -326,7 +326,7 @@ func TestATakenInNoteIsIgnoredBeforeItIsDeleted(t *testing.T) {
 	}
 	r, keys := loaded(t, a, "a")
 	if !slices.Equal(keys, []string{"1", "2", "3"}) {
-		t.Fatalf("notes %v", keys)
+		t.Fatalf("got notes %v, want 1, 2 and 3", keys)
 	}
 	// A process that cannot delete them takes in the first two.
 	second := parseMark(r.Inbox[1].Version)
@@ -336,14 +336,14 @@ func TestATakenInNoteIsIgnoredBeforeItIsDeleted(t *testing.T) {
 	}
 	for _, from := range []*backend{a, b} {
 		if _, keys := loaded(t, from, "a"); !slices.Equal(keys, []string{"3"}) {
-			t.Errorf("notes %v, want the third", keys)
+			t.Errorf("got notes %v, want the third", keys)
 		}
 	}
 	// A swap does not take them in again, either.
 	now, _ := loaded(t, b, "a")
 	now.Inbox = r.Inbox
 	if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Old: now, Data: []byte("z")}); err != nil || out.Done {
-		t.Errorf("notes are taken in twice: %+v, %v", out, err)
+		t.Errorf("a swap with a stale version took in notes twice: got %+v, %v", out, err)
 	}
 }
 
@@ -359,9 +359,9 @@ func TestATakenInNoteIsDeleted(t *testing.T) {
 	r, _ := loaded(t, a, "a")
 	noted(t, b, "a", "3")
 	if out, err := a.Swap(t.Context(), &record.Swap{Name: "a", Old: r, Data: []byte("y")}); err != nil || !out.Done {
-		t.Fatalf("%+v, %v", out, err)
+		t.Fatalf("got %+v, %v, want it done", out, err)
 	}
-	until(t, "the notes are deleted that were taken in, and no other", func() bool {
+	until(t, "only the notes that were taken in are deleted", func() bool {
 		info, err := mustPrepare(t, a).stream.Info(t.Context(), jetstream.WithSubjectFilter(a.subject("j.>")))
 		return err == nil && len(info.State.Subjects) == 1 && info.State.Subjects[a.subject(noteKey("a", "3"))] == 1
 	})
@@ -375,7 +375,7 @@ func TestOldNamesAreListed(t *testing.T) {
 	for _, name := range []string{"first", "second", "third", "second"} {
 		r, _ := loaded(t, a, name)
 		if out, err := a.Swap(t.Context(), &record.Swap{Name: name, Old: r, Data: []byte(name)}); err != nil || !out.Done {
-			t.Fatalf("%+v, %v", out, err)
+			t.Fatalf("got %+v, %v, want it done", out, err)
 		}
 	}
 	var names []string
@@ -386,10 +386,10 @@ func TestOldNamesAreListed(t *testing.T) {
 		names = append(names, r.Name)
 	}
 	if !slices.Equal(names, []string{"first", "third", "second"}) {
-		t.Errorf("listed %v", names)
+		t.Errorf("got %v listed", names)
 	}
 	for r := range b.List(t.Context(), time.Hour) {
-		t.Errorf("%q is listed, which is young", r.Name)
+		t.Errorf("the young name %q is listed", r.Name)
 	}
 }
 
@@ -399,7 +399,7 @@ func TestATTLIsRoundedUp(t *testing.T) {
 	s := newShared(t)
 	c := storetest.Mutex(me, "a")
 	c.TTL, c.PositionTTL, c.Try = 1500*time.Millisecond, time.Second, true
-	until(t, "it is granted, though this machine is slow", func() bool { // it may have expired before its answer comes
+	until(t, "the claim is granted, even if the machine is slow", func() bool { // it may have expired before its answer comes
 		c.ID = me.NewID()
 		a, err := s.Ask(t.Context(), c)
 		if err != nil && store.Definite(err) && !errors.Is(err, store.ErrLost) {
@@ -411,7 +411,7 @@ func TestATTLIsRoundedUp(t *testing.T) {
 	defer s.b.mu.Unlock()
 	for _, o := range s.b.own {
 		if o.ttl != time.Second && o.ttl != 2*time.Second {
-			t.Errorf("a session lasts %v", o.ttl)
+			t.Errorf("got a session of %v", o.ttl)
 		}
 	}
 }
@@ -423,7 +423,7 @@ func nextNotification(t *testing.T, notifications <-chan store.Notification) sto
 	case h := <-notifications:
 		return h
 	case <-time.After(patience):
-		t.Fatalf("after %v no notification", patience)
+		t.Fatalf("no notification within %v", patience)
 		return store.Notification{}
 	}
 }
@@ -444,7 +444,7 @@ func TestABucketBehindALeafNode(t *testing.T) {
 			waits = storetest.Mutex(p, "a")
 		}
 		if err == nil && a.Granted {
-			t.Fatal("two hold it")
+			t.Fatal("two claims hold the lock")
 		}
 		return err == nil
 	})
@@ -452,24 +452,24 @@ func TestABucketBehindALeafNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if h := nextNotification(t, notifications); h != (store.Notification{}) { // the hub knows the subscription
-		t.Errorf("notification %+v", h)
+		t.Errorf("got notification %+v", h)
 	}
 	if err := here.Release(t.Context(), hold); err != nil {
 		t.Fatal(err)
 	}
 	if h := nextNotification(t, notifications); h.ID != waits.ID || h.Token <= hold.Token {
-		t.Errorf("notification %+v", h)
+		t.Errorf("got notification %+v", h)
 	}
 	if !storetest.MustAsk(t, far, waits).Granted {
-		t.Error("woken, and not granted")
+		t.Error("notified, but not granted")
 	}
 	if st := storetest.MustList(t, here, "a"); len(st.Entries) != 1 || st.Entries[0].ID != waits.ID {
-		t.Errorf("at the hub: %+v", st.Entries)
+		t.Errorf("at the hub: got %+v", st.Entries)
 	}
 	// Without the domain it is a different bucket.
 	near := closing(t, storeOn(t, connect(t, leaf.Addr), nil))
 	if st := storetest.MustList(t, near, "a"); len(st.Entries) != 0 {
-		t.Errorf("at the leaf: %+v", st.Entries)
+		t.Errorf("at the leaf: got %+v", st.Entries)
 	}
 }
 
@@ -495,7 +495,7 @@ func TestAClosedStoreSilencesNoOtherOnItsConnection(t *testing.T) {
 		link.Cut()
 		link.Mend()
 		if n := nextNotification(t, look); n != (store.Notification{}) {
-			t.Errorf("notification %+v", n)
+			t.Errorf("got notification %+v", n)
 		}
 	}
 }

@@ -20,10 +20,10 @@ const (
 	maxTTL = 365 * 24 * time.Hour
 )
 
-// version of the stored form of sessions and calls.
+// form is the version of the stored form of sessions and calls.
 const form = 1
 
-// A stored is what the key of a session or of its calls has.
+// A stored is the value of the key of a session, or of its calls.
 type stored struct {
 	V      int   `json:"v"`
 	TTL    int64 `json:"ttl,omitempty"`    // in seconds
@@ -41,17 +41,17 @@ func (v stored) bytes() []byte {
 	return text
 }
 
-// An own session was begun by this process. Its renewals come one after another.
+// An own is a session that this process has begun. Its renewals are sent one after another.
 type own struct {
 	mu            sync.Mutex
 	ttl           time.Duration
 	seq           uint64 // of the key's newest message, as far as we know
-	which         int64  // on which server
+	which         int64  // of which server
 	count         int64
 	calls         int64
 	indeterminate bool // a renewal was not answered
 
-	used store.Instant // when a renewal was sent last; guarded by backend.mu
+	used store.Instant // when a renewal was last sent; guarded by backend.mu
 }
 
 // SessionTraits implements [session.Backend].
@@ -59,7 +59,7 @@ func (b *backend) SessionTraits() session.Traits {
 	return session.Traits{Life: session.ByServer, MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Second}
 }
 
-// Begin implements [session.Backend]: it makes the session's key.
+// Begin implements [session.Backend]. It creates the session's key.
 func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
 	if ttl < minTTL || ttl > maxTTL || ttl%time.Second != 0 {
 		return 0, fmt.Errorf("%w: a session of %v on NATS", store.ErrInvalid, ttl)
@@ -88,20 +88,21 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 // met notes that a server has answered.
 func (b *backend) met() { b.server.Store(b.connectedTo()) }
 
-// connectedTo is a number of the server that we are connected to, which is never 0.
+// connectedTo returns a number that identifies the connected server and is never 0.
 func (b *backend) connectedTo() int64 {
 	h := fnv.New64a()
 	io.WriteString(h, b.nc.ConnectedServerId())
 	return int64(h.Sum64()>>1) | 1
 }
 
-// Server implements [session.Replaceable]. A server has a new id each time that it is started. It is the one
-// that this process is connected to: so the restart of a leader elsewhere is not noticed, but that has the state
-// of the majority; and another member of a cluster counts as a new server, which costs a write for each hold.
+// Server implements [session.Replaceable]. A server has a new id each time that it is started.
+// Server returns the one that this process is connected to. So the restart of a leader elsewhere is
+// not noticed, but that leader has the state of the majority; and another member of a cluster
+// counts as a new server, which costs a write for each hold.
 func (b *backend) Server() int64 { return b.server.Load() }
 
-// forgotten is how long, in addition to twice its TTL, an unrenewed session is remembered: that of a detached
-// hold.
+// forgotten is how long, in addition to twice its TTL, an unrenewed session is remembered: the
+// session of a detached hold.
 const forgotten = time.Minute
 
 func (b *backend) ofOwn(id session.ID) *own {
@@ -120,8 +121,8 @@ func (b *backend) disown(id session.ID) {
 	delete(b.own, id)
 }
 
-// Renew implements [session.Backend]: it rewrites the key, if that is still as this
-// process wrote it, and reads its calls.
+// Renew implements [session.Backend]. It rewrites the key, if that is still as this process wrote
+// it, and reads the calls.
 func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err error) {
 	o := b.ofOwn(id)
 	if o == nil {
@@ -155,10 +156,11 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	return o.calls, nil
 }
 
-// renewKey writes the key once more. After a write that was not answered the key is read first: it may have been done; and
-// if it is done only then, between the reading and the writing, both are done again.
+// renewKey writes the key once more. After an unanswered write it reads the key first, because the
+// write may have been applied. If that write is applied between the read and the new write, it
+// repeats both.
 func (b *backend) renewKey(ctx context.Context, k *bucket, id session.ID, o *own) error {
-	if o.which != k.which { // there the number may be of something else
+	if o.which != k.which { // there the sequence may be that of another message
 		o.which, o.indeterminate = k.which, true //mutant:nats-renewal-depends-on-another-server
 	}
 	for range maxRaces {
@@ -167,7 +169,7 @@ func (b *backend) renewKey(ctx context.Context, k *bucket, id session.ID, o *own
 			if err != nil {
 				return err
 			}
-			if m.data == nil || v.Closed || m.seq < o.seq { // else what was answered was forgotten //mutant:nats-older-renewal-goes-on
+			if m.data == nil || v.Closed || m.seq < o.seq { // otherwise the server has forgotten an answered write //mutant:nats-older-renewal-goes-on
 				return store.ErrLost
 			}
 			o.seq = m.seq
@@ -197,7 +199,7 @@ func (b *backend) stored(ctx context.Context, k *bucket, key string) (v stored, 
 	}
 	err = json.Unmarshal(m.data, &v)
 	switch where := key + " in " + b.address; {
-	case v.V > form: // whatever else is in it
+	case v.V > form: // regardless of the rest
 		return v, m, store.NewerFormError(where, v.V, form)
 	case err != nil || v.V < 1:
 		return v, m, fmt.Errorf("%w: %s was not written by holdfast, or is damaged: it was not changed", store.ErrCorrupt, where)
@@ -205,11 +207,11 @@ func (b *backend) stored(ctx context.Context, k *bucket, key string) (v stored, 
 	return v, m, nil
 }
 
-// maxRaces is how often a write is tried that others were faster with.
+// maxRaces is how often a write is tried if other writes come first.
 const maxRaces = 16
 
-// Call implements [session.Backend]. The calls have a key of their own, as to write that of the
-// session would renew it.
+// Call implements [session.Backend]. The calls have a key of their own, because writing the
+// session's key would renew it.
 func (b *backend) Call(ctx context.Context, id session.ID) error {
 	k, err := b.prepared(ctx, false)
 	if err != nil || k == nil {
@@ -225,7 +227,7 @@ func (b *backend) Call(ctx context.Context, id session.ID) error {
 			return b.failed(err) // it has ended
 		}
 		next := stored{TTL: v.TTL, Calls: max(c.Calls, v.Calls) + 1} //mutant:nats-calls-counted
-		// By then its owner has read it, and says so in its own key.
+		// By then its owner has read the calls, and notes that in its own key.
 		ttl := 4 * time.Duration(v.TTL) * time.Second
 		if _, ok, err := b.put(ctx, k, message{key: callKey(id), data: next.bytes()}, m.seq, ttl); ok || err != nil {
 			return b.failed(err)
@@ -262,7 +264,7 @@ func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 	return out, nil
 }
 
-// abreast is how many requests are on their way at once.
+// abreast is how many requests are under way at once.
 const abreast = 32
 
 // together runs f for all, many at a time, and returns an error of one of them.
@@ -285,11 +287,11 @@ func together[T any](all []T, f func(T) error) (failed error) {
 	return failed
 }
 
-// soon is how long a session goes on at least whose key is there.
+// soon is how long a session lasts at least if its key exists.
 const soon = 20 * time.Millisecond
 
-// lasts is how long a session goes on at least. One whose key is missing is closed first,
-// by a write that no late renewal can overtake, so that a stale read ends nothing.
+// lasts returns how long a session lasts at least. If its key is missing, lasts first closes the
+// session by a write that no late renewal can overtake, so that a stale read ends nothing.
 func (b *backend) lasts(ctx context.Context, k *bucket, id session.ID) (time.Duration, error) {
 	v, m, err := b.stored(ctx, k, sessionKey(id))
 	switch {
@@ -301,13 +303,13 @@ func (b *backend) lasts(ctx context.Context, k *bucket, id session.ID) (time.Dur
 	}
 	ok, err := b.closeKey(ctx, k, id, m.seq) //mutant:nats-session-closed-before-entries
 	if err == nil && !ok {
-		return soon, nil // it was not missing, or another process has closed it
+		return soon, nil // its key was not missing, or another process has closed it
 	}
 	return 0, err
 }
 
-// closeKey writes that a session has ended, if the newest message of its key is still the
-// expected one. No renewal can be written after it.
+// closeKey writes that a session has ended, if the newest message of its key is still the expected
+// one. After that no renewal can be written.
 func (b *backend) closeKey(ctx context.Context, k *bucket, id session.ID, expected uint64) (ok bool, err error) {
 	_, ok, err = b.put(ctx, k, message{key: sessionKey(id), data: stored{Closed: true}.bytes()}, expected, markers)
 	return ok, err
@@ -320,7 +322,7 @@ func (b *backend) End(ctx context.Context, id session.ID) error {
 	if err != nil {
 		return b.failed(err)
 	}
-	for range maxRaces { // with a renewal that was not answered
+	for range maxRaces { // it may race with an unanswered renewal
 		v, m, err := b.stored(ctx, k, sessionKey(id))
 		if err != nil || v.Closed {
 			return b.failed(err)
@@ -332,5 +334,5 @@ func (b *backend) End(ctx context.Context, id session.ID) error {
 	return fmt.Errorf("session %v is renewed by somebody", id)
 }
 
-// Await implements [session.Backend]: NATS does not report the end of a key.
+// Await implements [session.Backend]. NATS does not report the end of a key.
 func (b *backend) Await(context.Context, session.ID) error { return store.ErrUnsupported }

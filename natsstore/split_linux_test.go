@@ -36,14 +36,14 @@ func TestAHolderOnACutOffLeaderLosesBeforeTheNextGrant(t *testing.T) {
 	network.CutOff(at)
 	next := lockWhenItCan(t, ctx, near, "a")
 	if lease.Valid() {
-		t.Error("the next is in, and the first thinks that it holds the name")
+		t.Error("the next claim is granted, but the first lease is still valid")
 	}
 	if next.Token() <= lease.Token() {
-		t.Errorf("token %d after %d", next.Token(), lease.Token())
+		t.Errorf("got token %d after %d, want a larger one", next.Token(), lease.Token())
 	}
 	network.Mend(at)
 	released(t, next)
 	if again := lockWhenItCan(t, ctx, far, "a"); again.Token() <= next.Token() {
-		t.Errorf("joined again: token %d after %d", again.Token(), next.Token())
+		t.Errorf("after the leader joined again: got token %d after %d, want a larger one", again.Token(), next.Token())
 	}
 }

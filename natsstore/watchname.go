@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// WatchRecord implements [record.NameWatcher]: a write to the bucket is a message that
-// any user with the right can subscribe to, on the servers of the bucket.
+// WatchRecord implements [record.NameWatcher]. A write to the bucket is a message to which any user
+// with the right can subscribe, on the servers of the bucket.
 func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) (stop func(), err error) {
 	if b.o.Domain != "" {
 		return nil, fmt.Errorf("%w: behind a leaf node nobody hears what is written to the bucket", store.ErrUnsupported)
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkPatience) // the driver asks for one
+	ctx, cancel := context.WithTimeout(ctx, checkPatience) // the driver requires one
 	defer cancel()
 	subject := b.subject(keyOf(name))
 	sub, err := b.nc.Subscribe(subject, func(*nats.Msg) { changed() })
@@ -40,7 +40,7 @@ func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) 
 	return end, nil
 }
 
-// mayNotHear is the error if this user may not subscribe to the subject. NATS reports that on
+// mayNotHear returns the error if this user may not subscribe to the subject. NATS reports that on
 // the connection, before it answers later requests.
 func (b *backend) mayNotHear(subject string) error {
 	if last := b.nc.LastError(); ofSubscription(last) && strings.Contains(strings.ToLower(last.Error()), strings.ToLower(`"`+subject+`"`)) { //mutant:nats-who-may-not-hear
@@ -49,7 +49,7 @@ func (b *backend) mayNotHear(subject string) error {
 	return nil
 }
 
-// ofSubscription reports whether the error is that a user may not subscribe to something.
+// ofSubscription reports whether the error says that a user may not subscribe to something.
 func ofSubscription(err error) bool {
 	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(strings.ToLower(err.Error()), "for subscription to")
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
-// What needs no driver is opened here.
+// These stores need no driver.
 func init() {
 	scheme.Register(file, "file")
 	scheme.Register(mem, "mem")
@@ -54,6 +54,7 @@ func init() {
 //	zk://HOST:PORT,…     package zkstore; its Open has the options
 //	nats://HOST:PORT,…   package natsstore; its Open has the options; nats+tls:// with TLS
 //	s3://BUCKET/PREFIX   package s3store; its Open has the options
+//	dynamodb://TABLE     package dynamostore; its Open has the options
 //
 // Other packages may register more; package
 // [github.com/holdfast-go/holdfast/store/scheme] says how.
@@ -88,11 +89,11 @@ func URL(rawURL string) (store.Store, error) {
 	return open(rawURL)
 }
 
-// none is the error of a scheme that no linked store has.
+// none returns the error for a scheme that no linked store has.
 func none(name string) error {
 	all := scheme.All()
 	advice := ""
-	if len(all) == 2 { // those of this package: the program has imported no store
+	if len(all) == 2 { // only those of this package: the program has imported no store
 		advice = "; a store's package adds its own when it is imported, and open/all adds those of every store"
 	}
 	return fmt.Errorf("%w: no store has URLs that begin with %.20q; there are: %s%s", store.ErrInvalid, name+":", strings.Join(all, ", "), advice)
@@ -102,7 +103,7 @@ func none(name string) error {
 // a password. A URL that cannot be read counts as one that does.
 func Secret(rawURL string) bool {
 	u, err := parse(rawURL)
-	if err != nil || u.User != nil || strings.Contains(u.Opaque, "@") { // the URLs in a redlock: one
+	if err != nil || u.User != nil || strings.Contains(u.Opaque, "@") { // of a URL inside a redlock: URL
 		return true
 	}
 	for key := range u.Query() {
@@ -113,11 +114,11 @@ func Secret(rawURL string) bool {
 	return false
 }
 
-// parse reads a URL that may have several hosts, separated by commas. A url.URL has
-// one: the first.
+// parse reads a URL that may have several hosts, separated by commas. The url.URL
+// that it returns has only the first.
 func parse(rawURL string) (*url.URL, error) {
 	scheme, rest, ok := strings.Cut(rawURL, "://")
-	if !ok || strings.Contains(scheme, ":") { // of a redlock: the rest is not part of it
+	if !ok || strings.Contains(scheme, ":") { // a redlock: URL has no hosts of its own
 		return url.Parse(rawURL)
 	}
 	end := len(rest)
@@ -158,7 +159,7 @@ func file(rawURL string) (*filestore.Store, error) {
 		}
 	}
 	switch {
-	case u.Opaque != "" && !filepath.IsAbs(filepath.FromSlash(dir)): // it is absolute on Windows alone: file:C:/DIR //mutant:open-relative-directory
+	case u.Opaque != "" && !filepath.IsAbs(filepath.FromSlash(dir)): // on Windows file:C:/DIR is absolute //mutant:open-relative-directory
 		return nil, bad("its directory depends on where the program is started, and with it who shares the locks: write file:/DIR, with the whole path")
 	case u.Host != "":
 		return nil, bad("%q is read as a host, and files have none: write file:/DIR, with the whole path", u.Host)

@@ -16,7 +16,7 @@ import (
 // A program that imports no store has no driver, and can still open these two.
 func TestFilesAndMemoryNeedNoImport(t *testing.T) {
 	if all := scheme.All(); !slices.Equal(all, []string{"file", "mem"}) {
-		t.Errorf("registered are %q: package open is to know no driver", all)
+		t.Errorf("the schemes are %q: package open must import no driver", all)
 	}
 	s, err := open.URL("file:" + t.TempDir())
 	if _, ok := s.(*filestore.Store); !ok || err != nil {
@@ -33,7 +33,7 @@ func TestFilesAndMemoryNeedNoImport(t *testing.T) {
 func TestAStoreThatIsNotImportedIsInvalidAndSaysWhatToDo(t *testing.T) {
 	s, err := open.URL("redis://u:secret@host")
 	if s != nil || !errors.Is(err, store.ErrInvalid) {
-		t.Fatalf("%v, %v, want an ErrInvalid", s, err)
+		t.Fatalf("got %v, %v, want ErrInvalid", s, err)
 	}
 	for _, part := range []string{`"redis:"`, "there are: file, mem", "imported", "open/all"} {
 		if !strings.Contains(err.Error(), part) {

@@ -50,6 +50,6 @@ func TestTheServerIsThere(t *testing.T) {
 	var n int
 	err := poolOn(t, addr).QueryRow(t.Context(), `SELECT count(*) FROM pg_namespace WHERE nspname = $1`, schema).Scan(&n)
 	if err != nil || n != 1 {
-		t.Errorf("%d schemas %s, %v", n, schema, err)
+		t.Errorf("got %d schemas %s, %v, want one", n, schema, err)
 	}
 }

@@ -11,25 +11,23 @@ import (
 const (
 	// reserveConns is how many connections the reserve has at most.
 	reserveConns = 2
-	// reserveIdle is how long one that is not used stays open.
+	// reserveIdle is how long an unused connection stays open.
 	reserveIdle = time.Minute
-	// reserveAfter is how long a statement waits for the pool though that seemed
-	// to have a connection.
+	// reserveAfter is how long a statement waits for a pool that seemed to have a free connection.
 	reserveAfter = 200 * time.Millisecond
 )
 
-// A reserve is connections of the Store's own, for statements on which leases
-// depend. It is opened when the user's pool is exhausted: request handlers that
-// wait for a lock with a connection in hand would otherwise keep its holder from
-// renewing.
+// A reserve is a pool of the Store's own connections, for statements on which leases depend. It is
+// opened when the user's pool is exhausted: request handlers that wait for a lock with a connection
+// in hand would otherwise keep the lock's holder from renewing.
 type reserve struct {
 	mu     sync.Mutex
 	pool   *pgxpool.Pool
 	closed bool
 }
 
-// acquire returns a connection of the pool, or of the reserve if all of the pool
-// are in use. config is that of the pool.
+// acquire returns a connection of the pool, or of the reserve if all connections of the pool are in
+// use. config returns the config of the pool.
 func (r *reserve) acquire(ctx context.Context, pool *pgxpool.Pool, config func() *pgxpool.Config) (*pgxpool.Conn, error) {
 	if in := pool.Stat(); in.AcquiredConns() < in.MaxConns() {
 		soon, cancel := context.WithTimeout(ctx, reserveAfter) //mutant:pg-pool-soon

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// The schema and the table unless Options say otherwise.
+// The default schema and table.
 const (
 	DefaultSchema = "public"
 	DefaultTable  = "holdfast_locks"
@@ -30,22 +30,21 @@ const (
 	maxTTL = 365 * 24 * time.Hour
 )
 
-// Options of a Store. Nil, and zero fields, mean the defaults.
+// Options configure a Store. Nil, and zero fields, mean the defaults.
 type Options struct {
-	// Schema and Table name where the locks are kept: letters, digits and
-	// underscores, not first a digit, at most 63 and 54. Capitals count. Stores with
-	// different tables have nothing to do with each other. The sessions are in a
-	// table with "_sessions" behind its name.
+	// Schema and Table name where the locks are stored. They have letters, digits and underscores,
+	// do not begin with a digit, and have at most 63 and 54 characters. Case matters. Stores with
+	// different tables are independent. The sessions are in a table with the suffix "_sessions".
 	Schema, Table string
 
-	// NoListen keeps the Store from having a connection of its own for notifications:
-	// waiters and observers of elections poll instead. It is for where each connection counts. Behind a pooler it
-	// need not be set: the Store finds out that it cannot listen.
+	// NoListen keeps the Store from opening a connection of its own for notifications: waiters and
+	// observers of elections poll instead. Set it where each connection counts. Behind a pooler you
+	// need not set it: the Store detects that it cannot listen.
 	NoListen bool
 
-	// Listen is the address of the server itself, host:port, for that one
-	// connection, if the pool goes through a pooler that shares connections,
-	// through which LISTEN does not work. All other settings are the pool's.
+	// Listen is the address of the server itself, host:port, for the connection that listens. Set
+	// it if the pool goes through a pooler that shares connections: LISTEN does not work through
+	// that. All other settings are the pool's.
 	Listen string
 }
 
@@ -53,26 +52,26 @@ type Options struct {
 // concurrent use.
 type Store struct {
 	db       db
-	own      *pgxpool.Pool // opened by the Store, so closed by it; nil: none
-	address  string        // for people
+	own      *pgxpool.Pool // opened and closed by the Store; nil: none
+	address  string        // for messages
 	schema   string
 	table    string
 	do       *statements
-	clock    func() int64 // nil but in tests: the server's clock
+	clock    func() int64 // the server's clock, in tests; otherwise nil
 	noListen bool
 	listenAt string      // Options.Listen
 	pinned   atomic.Bool // transactions must set READ COMMITTED
 
 	pingEvery time.Duration // of the connection that listens
 
-	ctx   context.Context // of what goes on in the background, ended by Close
+	ctx   context.Context // of the background work, ended by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
-	seen  names[use] // how they were found
-	ways  names[way] // how they are given back
+	seen  names[use] // how names were last found
+	ways  names[way] // how names are released
 	sweeper
 
-	server   atomic.Int64 // when the server that answered last was started, in µs; 0: unknown
+	server   atomic.Int64 // start time of the server that answered last, in µs; 0: unknown
 	sessions *session.Set
 	claims   claims
 	inbox    inbox
@@ -87,10 +86,11 @@ var _ interface {
 	store.Checker
 } = (*Store)(nil)
 
-// New returns a Store on the pool, which stays the caller's: it is never closed here, and must be open for as
-// long as the Store is used. Its settings apply. One more connection is opened outside the pool, with its
-// settings, once a claim waits for a lock, or while an election is observed; and up to two more when a renewal
-// or a release finds all connections of the pool in use. New does no I/O. The error matches store.ErrInvalid.
+// New returns a Store on the pool. The pool stays yours: the Store uses its settings and never
+// closes it, and it must be open as long as the Store is used. The Store opens one more connection
+// outside the pool, with the same settings, once a claim waits for a lock, or while an election is
+// observed. It opens up to two more when a renewal or a release finds all connections of the pool
+// in use. New does no I/O. The error matches store.ErrInvalid.
 func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("%w: the PostgreSQL pool is nil", store.ErrInvalid)
@@ -98,13 +98,12 @@ func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 	return newStore(onPgx(pool), o, nil)
 }
 
-// NewDB returns a Store on a database/sql pool, which stays the caller's: it is never closed
-// here, and must be open for as long as the Store is used. With the driver of pgx (package
-// stdlib) waiters are notified as with New; with another they poll. A bound on such a pool's
-// connections also bounds renewals: if all of them are in use for longer than a TTL, leases
-// are lost, and [Store.Check] warns of that. With the driver of pgx renewals and releases have
-// connections outside the pool, as with New. NewDB does no I/O. The error matches
-// store.ErrInvalid.
+// NewDB returns a Store on a database/sql pool. The pool stays yours: the Store never closes it,
+// and it must be open as long as the Store is used. With the driver of pgx (package stdlib),
+// waiters are notified, and renewals and releases have connections outside the pool, as with New.
+// With another driver, waiters poll, and a bound on the pool's connections also bounds renewals: if
+// all of them are in use for longer than a TTL, leases are lost, and [Store.Check] warns of that.
+// NewDB does no I/O. The error matches store.ErrInvalid.
 func NewDB(pool *sql.DB, o *Options) (*Store, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("%w: the database is nil", store.ErrInvalid)
@@ -117,10 +116,9 @@ func init() {
 	scheme.Register(func(url string) (*Store, error) { return Open(url, nil) }, "postgres", "postgresql")
 }
 
-// Open returns a Store on a pool of its own, which Close closes. [ParseURL] has
-// the URLs; what the Options have comes before what the URL has. Open does no
-// I/O. The error matches store.ErrInvalid and does not show the URL, which may
-// hold a password.
+// Open returns a Store on a pool of its own, which Close closes. See [ParseURL] for the URLs.
+// Options that are set override the URL. Open does no I/O. The error matches store.ErrInvalid and
+// does not show the URL, which may hold a password.
 func Open(url string, o *Options) (*Store, error) {
 	config, of, err := ParseURL(url)
 	if err != nil {
@@ -163,8 +161,8 @@ func newStore(db db, o *Options, clock func() int64) (*Store, error) {
 	return s, nil
 }
 
-// Schema is the SQL that creates the tables of a Store, for databases where
-// programs may not create tables. The error matches store.ErrInvalid.
+// Schema returns the SQL that creates the tables of a Store, for databases where programs may not
+// create tables. The error matches store.ErrInvalid.
 func Schema(o *Options) (string, error) {
 	s, err := newStore(&pgxDB{at: "PostgreSQL"}, o, nil)
 	if err != nil {
@@ -190,12 +188,11 @@ func (s *Store) Describe() store.Description {
 	}
 }
 
-// closePatience bounds how long Close waits for the sessions to be ended.
+// closePatience bounds how long Close waits for the sessions to end.
 const closePatience = 2 * time.Second
 
-// Close implements [store.Store]: it ends what goes on in the background and
-// waits for it, and ends the sessions, and with them what they keep. The pool of
-// New stays open.
+// Close implements [store.Store]. It stops the background work, waits for it, and ends the sessions
+// and what they keep. The pool given to New stays open.
 func (s *Store) Close() error {
 	s.end()
 	s.tasks.Wait()

@@ -82,7 +82,7 @@ func TestNeverTwoOfManyProcessesHoldANameAndTokensGrow(t *testing.T) {
 	server := testserver.Postgres(t, "-c", "max_connections=200")
 	s := tableOn(t, poolOn(t, server.Addr), nil)
 	defer s.Close()
-	mustHold(t, s, mutex("the table is made"))
+	mustHold(t, s, mutex("the table exists"))
 	c := crowdtest.New(t, testserver.PostgresURL(server.Addr))
 	var ends []func(kill bool)
 	for range 10 {

@@ -44,7 +44,7 @@ func handOver(t *testing.T, s *Store, what string, next func() store.Notificatio
 		name := what + " " + store.NewProcess().String()
 		h, w := mustHold(t, s, mutex(name)), mutex(name)
 		if a := mustAsk(t, s, w); a.Granted {
-			t.Fatal("two hold it")
+			t.Fatal("two claims hold the lock")
 		}
 		if err := s.Release(t.Context(), h); err != nil {
 			t.Fatal(err)
@@ -58,7 +58,7 @@ func handOver(t *testing.T, s *Store, what string, next func() store.Notificatio
 			continue
 		}
 		if got.Name != name || got.ID != w.ID || got.Token <= h.Token {
-			t.Errorf("notification %+v, want one for %v of %q", got, w.ID, name)
+			t.Errorf("got notification %+v, want one for %v of %q", got, w.ID, name)
 		}
 		return
 	}
@@ -72,7 +72,7 @@ func TestOnlyTheGrantedWaiterIsNotified(t *testing.T) {
 	claims := []store.Claim{mutex("n"), mutex("n"), mutex("n")}
 	for _, c := range claims {
 		if a := mustAsk(t, s, c); a.Granted {
-			t.Fatal("two hold it")
+			t.Fatal("two claims hold the lock")
 		}
 	}
 	for i, c := range claims {
@@ -81,7 +81,7 @@ func TestOnlyTheGrantedWaiterIsNotified(t *testing.T) {
 		}
 		got := next()
 		if got.ID != c.ID || got.Token <= h.Token {
-			t.Fatalf("after %d hand-overs comes the notification %+v, want one for %v with a token", i, got, c.ID)
+			t.Fatalf("after %d hand-overs: got notification %+v, want one for %v with a token", i, got, c.ID)
 		}
 		h = store.Hold{Name: "n", ID: c.ID, Token: got.Token}
 	}
@@ -101,29 +101,29 @@ func TestAReopenedMailboxReportsMissedNotifications(t *testing.T) {
 		return pgtest.One[string](t, direct, "SELECT coalesce(string_agg(pid::text, ' '), '') FROM pg_stat_activity WHERE application_name = 'ours'"+which)
 	}
 	listens := ours(" AND query LIKE '%LISTEN%'")
-	until(t, "all but the one that listens are closed", func() bool { return listens != "" && ours("") == listens })
+	until(t, "only the connection that listens is open", func() bool { return listens != "" && ours("") == listens })
 	handOver(t, s, "after a rest", next)
 
 	kill := "SELECT count(pg_terminate_backend(pid))::int FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
 	if n := pgtest.One[int](t, direct, kill); n < 1 {
-		t.Fatalf("%d backends were killed", n)
+		t.Fatalf("got %d backends killed, want at least one", n)
 	}
 	if got := next(); got != (store.Notification{}) {
-		t.Errorf("after the break came %+v, want the zero notification", got)
+		t.Errorf("after the break: got notification %+v, want the zero notification", got)
 	}
 	found := func() bool {
 		_, err := s.Poll(t.Context(), mutex("x"))
 		return err == nil
 	}
-	until(t, "the pool has replaced what was killed", found)
+	until(t, "the pool has replaced the killed connections", found)
 	handOver(t, s, "after", next)
 
 	server.Kill()
 	server.Restart()
 	if got := next(); got != (store.Notification{}) {
-		t.Errorf("after the restart came %+v, want the zero notification", got)
+		t.Errorf("after the restart: got notification %+v, want the zero notification", got)
 	}
-	until(t, "the pool has found the server again", found)
+	until(t, "the pool has connected to the server again", found)
 	handOver(t, s, "after a restart", next)
 }
 
@@ -142,14 +142,14 @@ func TestGrantsAndRenewalsSurviveAServerCrash(t *testing.T) {
 		t.Helper()
 		server.Kill()
 		server.Restart()
-		until(t, "the pool has found the server again", func() bool {
+		until(t, "the pool has connected to the server again", func() bool {
 			_, err := s.Poll(t.Context(), mutex("x"))
 			return err == nil
 		})
 	}
 	for what, write := range map[string]func(){
 		"the fast renewal": func() {},
-		"a place": func() {
+		"a queue position": func() {
 			w := mutex("n")
 			mustAsk(t, s, w)
 		},
@@ -162,7 +162,7 @@ func TestGrantsAndRenewalsSurviveAServerCrash(t *testing.T) {
 		crash()
 		st := state(t, s, "n")
 		if len(st.Entries) == 0 || st.Entries[0].ID != h.ID || st.Entries[0].Token != h.Token || st.Entries[0].Expires < h.TTL-time.Minute {
-			t.Fatalf("%s: after the crash there is %+v", what, st)
+			t.Fatalf("%s: after the crash: got %+v", what, st)
 		}
 	}
 	for _, what := range []string{"a new name", "a known name"} {
@@ -181,7 +181,7 @@ func TestGrantsAndRenewalsSurviveAServerCrash(t *testing.T) {
 	}
 	crash()
 	if st := state(t, s, "given back"); len(st.Entries) != 0 {
-		t.Errorf("given back just before the crash, and kept by a session: %+v", st)
+		t.Errorf("a hold in a session, released just before the crash: got %+v", st)
 	}
 	h = mustHold(t, s, mutex("passed on"))
 	waits := mutex("passed on")
@@ -194,7 +194,7 @@ func TestGrantsAndRenewalsSurviveAServerCrash(t *testing.T) {
 	crash()
 	// The grant lasts as long as a queue position, which may have expired by now.
 	if now := pgtest.One[int64](t, poolOf(s), "SELECT token[1] FROM "+tableOf(s)+" WHERE name = 'passed on' AND id[1] = $1", waits.ID[:]); now != token || token == 0 {
-		t.Errorf("granted by a release just before the crash: token %d, was %d", now, token)
+		t.Errorf("granted by a release just before the crash: got token %d, want %d", now, token)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestAPoolOfOneConnectionIsEnough(t *testing.T) {
 							<-inside
 							return nil
 						default:
-							return errors.New("two are inside")
+							return errors.New("two claims hold the lock")
 						}
 					})
 					if err != nil {
@@ -260,7 +260,7 @@ func TestAServerThatIsRestartedUnderLoadLosesNothing(t *testing.T) {
 				}
 				mu.Lock()
 				if len(inside) > 0 {
-					t.Errorf("%d is let in beside %v", i, inside)
+					t.Errorf("%d is granted while %v hold the lock", i, inside)
 				}
 				inside[i] = true
 				tokens = append(tokens, lease.Token())
@@ -279,7 +279,7 @@ func TestAServerThatIsRestartedUnderLoadLosesNothing(t *testing.T) {
 		mu.Lock()
 		begun = len(tokens)
 		mu.Unlock()
-		until(t, "the name goes round", func() bool { mu.Lock(); defer mu.Unlock(); return len(tokens) >= begun+more })
+		until(t, "more claims are granted", func() bool { mu.Lock(); defer mu.Unlock(); return len(tokens) >= begun+more })
 	}
 	some(20)
 	server.Restart()
@@ -288,13 +288,13 @@ func TestAServerThatIsRestartedUnderLoadLosesNothing(t *testing.T) {
 	wg.Wait()
 	for i := 1; i < len(tokens); i++ {
 		if tokens[i] <= tokens[i-1] {
-			t.Errorf("token %d is followed by %d", tokens[i-1], tokens[i])
+			t.Errorf("got token %d, followed by %d", tokens[i-1], tokens[i])
 		}
 	}
 	if !keep.Valid() {
-		t.Error("a lease of 30 s was lost in a restart")
+		t.Error("a lease of 30 s was lost in the restart")
 	}
 	if err := keep.Release(); err != nil {
-		t.Errorf("its release: %v", err)
+		t.Errorf("release of the lease: %v", err)
 	}
 }

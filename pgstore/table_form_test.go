@@ -95,7 +95,7 @@ func TestForeignDataIsReportedAndLeftAlone(t *testing.T) {
 					continue // the damage is found where it is read
 				}
 				if err := f(); !errors.Is(err, c.want) || !store.Definite(err) || !strings.Contains(err.Error(), what) {
-					t.Errorf("%s: %v, want %v that names it", op, err, c.want)
+					t.Errorf("%s: %v, want %v with the name", op, err, c.want)
 				}
 				if after := read(); after != before {
 					t.Errorf("%s changed the row from\n%s to\n%s", op, before, after)
@@ -111,7 +111,7 @@ func TestForeignDataIsReportedAndLeftAlone(t *testing.T) {
 				other = other || st.Name == "fine" && err == nil
 			}
 			if !found || !other {
-				t.Errorf("in the list of all names: this one %v, another %v", found, other)
+				t.Errorf("listed all names: got this one %v, others %v", found, other)
 			}
 		})
 	}
@@ -143,7 +143,7 @@ func TestTheShortStatementsLeaveANewerFormAlone(t *testing.T) {
 			other := mustHold(t, s, mutex("another "+h.Name))
 			out := s.ReleaseAll(t.Context(), []store.Hold{other, h})
 			if out[0] != nil {
-				t.Errorf("the other: %v", out[0])
+				t.Errorf("the other hold: %v", out[0])
 			}
 			return out[1]
 		}},
@@ -168,10 +168,10 @@ func TestTheShortStatementsLeaveANewerFormAlone(t *testing.T) {
 			}
 			before := read()
 			if err := c.do(h); !errors.Is(err, store.ErrUnsupported) {
-				t.Errorf("%v, want that it is not supported", err)
+				t.Errorf("got %v, want ErrUnsupported", err)
 			}
 			if after := read(); after != before {
-				t.Errorf("the row went from\n%s to\n%s", before, after)
+				t.Errorf("the row changed from\n%s to\n%s", before, after)
 			}
 		})
 	}
@@ -201,11 +201,11 @@ func TestAForeignTableIsReportedAndNotChanged(t *testing.T) {
 			ops := everything(t, s, "n")
 			for _, op := range []string{"ask", "try"} {
 				if err := ops[op](); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), table) {
-					t.Errorf("%s: %v, want one that names the table", op, err)
+					t.Errorf("%s: %v, want ErrCorrupt with the table", op, err)
 				}
 			}
 			if n := pgtest.One[int](t, pool, "SELECT count(*)::int FROM "+tableOf(s)); n != 0 {
-				t.Errorf("%d rows were written", n)
+				t.Errorf("got %d rows written, want none", n)
 			}
 		})
 	}
@@ -239,12 +239,12 @@ func TestAnUnfitDatabaseIsReportedBeforeAnyWrite(t *testing.T) {
 		s := tableOn(t, c.pool, &c.o)
 		_, err := s.Ask(t.Context(), mutex("n"))
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %v that says %q", what, err, c.want, c.says)
+			t.Errorf("%s: %v, want %v with %q", what, err, c.want, c.says)
 		}
 		s.Close()
 	}
 	if n := pgtest.One[int](t, super, "SELECT count(*)::int FROM pg_class WHERE relname = $1 AND relnamespace = $2::regnamespace", DefaultTable, schema); n != 0 {
-		t.Error("the table was made")
+		t.Error("the table was created")
 	}
 }
 
@@ -269,31 +269,31 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		c := mutex("n")
 		edit(&c)
 		if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("ask with %s: %v", what, err)
+			t.Errorf("ask with %s: %v, want ErrInvalid", what, err)
 		}
 		if _, err := s.Poll(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("look with %s: %v", what, err)
+			t.Errorf("poll with %s: %v, want ErrInvalid", what, err)
 		}
 	}
 	b := store.Break{Name: "n", Token: 1, Reason: strings.Repeat("x", store.MaxReason+1)}
 	if err := s.BreakHold(t.Context(), b); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("break with a long reason: %v", err)
+		t.Errorf("break with a long reason: %v, want ErrInvalid", err)
 	}
 	for _, bad := range []string{"a b", `a"b`, "1a", "a-b", "ä", "a;b", strings.Repeat("x", 64), "a.b"} {
 		for _, o := range []Options{{Schema: bad}, {Table: bad}} {
 			if _, err := New(poolOn(t, "127.0.0.1:1"), &o); !errors.Is(err, store.ErrInvalid) {
-				t.Errorf("%+v: %v", o, err)
+				t.Errorf("%+v: %v, want ErrInvalid", o, err)
 			}
 			if _, err := Schema(&o); !errors.Is(err, store.ErrInvalid) {
-				t.Errorf("the SQL of %+v: %v", o, err)
+				t.Errorf("the SQL of %+v: %v, want ErrInvalid", o, err)
 			}
 		}
 	}
 	if _, err := New(nil, nil); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("no pool: %v", err)
+		t.Errorf("without a pool: %v, want ErrInvalid", err)
 	}
 	if _, err := NewDB(nil, nil); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("no database: %v", err)
+		t.Errorf("without a database: %v, want ErrInvalid", err)
 	}
 }
 
@@ -302,7 +302,7 @@ func TestNoErrorShowsThePassword(t *testing.T) {
 	super := poolOn(t, addr)
 	run(t, super, "CREATE ROLE shy LOGIN")
 	for what, url := range map[string]string{
-		"nobody there":     "postgres://shy:s3cret@127.0.0.1:1/postgres",
+		"no server":        "postgres://shy:s3cret@127.0.0.1:1/postgres",
 		"no such database": "postgres://shy:s3cret@" + addr + "/nowhere?sslmode=disable",
 		"no right":         "postgres://shy:s3cret@" + addr + "/postgres?sslmode=disable",
 		"not a URL":        "postgres://shy:s3c%ret@" + addr,
@@ -318,7 +318,7 @@ func TestNoErrorShowsThePassword(t *testing.T) {
 			s.Close()
 		}
 		if err == nil || strings.Contains(err.Error(), "s3c") {
-			t.Errorf("%s: %v, want one without the password", what, err)
+			t.Errorf("%s: %v, want an error without the password", what, err)
 		}
 	}
 }
@@ -334,7 +334,7 @@ func TestCapitalsInTheNamesOfSchemaAndTableCount(t *testing.T) {
 	mustHold(t, b, mutex("n"))
 	for _, s := range []*Store{a, b} {
 		if n := pgtest.One[int](t, pool, "SELECT count(*)::int FROM "+tableOf(s)); n != 1 {
-			t.Errorf("%d rows in %s", n, s.table)
+			t.Errorf("got %d rows in %s, want one", n, s.table)
 		}
 	}
 }
@@ -361,7 +361,7 @@ func TestTheShortestStatementsKeepToTheRule(t *testing.T) {
 	drawn := func(what string, token int64) {
 		t.Helper()
 		if token <= last {
-			t.Errorf("%s: token %d after %d", what, token, last)
+			t.Errorf("%s: got token %d after %d, want a larger one", what, token, last)
 		}
 		ahead()
 	}
@@ -378,25 +378,25 @@ func TestTheShortestStatementsKeepToTheRule(t *testing.T) {
 	}
 	s = open()
 	h := mustHold(t, s, mutex("n"))
-	drawn("a name that is new to us alone", h.Token)
+	drawn("a name that is new to this process", h.Token)
 	for i := range 3 { // the first by the full statement
 		next := mutex("n")
 		mustAsk(t, s, next)
 		release(h)
 		a := mustAsk(t, s, next)
 		if !a.Granted {
-			t.Fatalf("%d. who waits: %+v", i, a)
+			t.Fatalf("%d. the waiter: got %+v", i, a)
 		}
-		drawn("who waits", a.Token)
+		drawn("the waiter", a.Token)
 		h = store.Hold{Name: "n", ID: next.ID, Token: a.Token, TTL: time.Minute}
 	}
 	s.ways.set("n", alone)
 	for _, not := range []store.Hold{{Name: "n", ID: h.ID, Token: h.Token + 1}, {Name: "n", ID: h.ID, Token: h.Token - 1}, {Name: "n", ID: me.NewID(), Token: h.Token}} {
 		if err := s.Release(t.Context(), not); !errors.Is(err, store.ErrLost) {
-			t.Errorf("what is not held is given back: %v", err)
+			t.Errorf("release with a wrong id or token: %v, want ErrLost", err)
 		}
 		if st := state(t, s, "n"); len(st.Entries) != 1 {
-			t.Fatalf("and nothing is left of the hold: %+v", st)
+			t.Fatalf("after a failed release: got %+v, want the hold", st)
 		}
 	}
 	if err := s.BreakHold(t.Context(), store.Break{Name: "n", ID: h.ID, Token: h.Token, Reason: "it hangs"}); err != nil {
@@ -404,6 +404,6 @@ func TestTheShortestStatementsKeepToTheRule(t *testing.T) {
 	}
 	var lost *store.LostError
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.As(err, &lost) || lost.Reason != "it hangs" {
-		t.Errorf("a broken hold is renewed: %v", err)
+		t.Errorf("renewal of a broken hold: %v, want its loss", err)
 	}
 }

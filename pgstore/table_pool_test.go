@@ -42,11 +42,11 @@ func TestAPoolOfClosedConnectionsFailsNoStatement(t *testing.T) {
 		conn.Release()
 	}
 	direct := poolOn(t, addr)
-	until(t, "the server has closed them", func() bool {
+	until(t, "the server has closed the connections", func() bool {
 		return pgtest.One[int](t, direct, "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = $1", app) == 0
 	})
 	if n := pool.Stat().IdleConns(); n != 2*repeats {
-		t.Fatalf("%d connections in the pool, want %d that are closed", n, 2*repeats)
+		t.Fatalf("got %d idle connections in the pool, want %d", n, 2*repeats)
 	}
 	if _, err := s.Poll(t.Context(), mutex("n")); err != nil {
 		t.Error(err)
@@ -100,13 +100,13 @@ func TestAnExhaustedPoolDoesNotStopRenewals(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if r := s.Renew(ctx, []store.Hold{h})[0]; r.Err != nil {
-				t.Fatal("a renewal:", r.Err)
+				t.Fatal("renewal:", r.Err)
 			}
 			if err := s.Release(ctx, h); err != nil {
-				t.Fatal("the release:", err)
+				t.Fatal("release:", err)
 			}
 			if err := errors.Join(s.ReleaseAll(ctx, several)...); err != nil {
-				t.Fatal("the release of several, as by Close:", err)
+				t.Fatal("release of several holds, as by Close:", err)
 			}
 		})
 	}
@@ -154,7 +154,7 @@ func TestAMissingConnectionDoesNotStopRenewals(t *testing.T) {
 			defer cancel()
 			err = s.Renew(ctx, []store.Hold{h})[0].Err
 			if err == nil && stalls.Load() {
-				t.Fatal("nobody has dialed")
+				t.Fatal("the pool did not dial")
 			}
 			return err
 		}
@@ -164,11 +164,11 @@ func TestAMissingConnectionDoesNotStopRenewals(t *testing.T) {
 				if err == nil {
 					return
 				}
-				if t.Logf("a renewal: %v", err); !errors.Is(err, store.ErrUnavailable) {
+				if t.Logf("renewal: %v", err); !errors.Is(err, store.ErrUnavailable) {
 					t.FailNow()
 				}
 			}
-			t.Fatal("no renewal is answered")
+			t.Fatal("no renewal got an answer")
 		})
 	}
 }
@@ -195,11 +195,11 @@ func TestTheCheckWarnsOfAPoolThatOthersCanEmpty(t *testing.T) {
 		return false
 	}
 	if warned() {
-		t.Error("a pool without a bound")
+		t.Error("got a warning of a pool without a bound")
 	}
 	db.SetMaxOpenConns(5)
 	if !warned() {
-		t.Error("no warning of a pool with a bound")
+		t.Error("got no warning of a pool with a bound")
 	}
 }
 
@@ -222,7 +222,7 @@ func TestErrorsOfDriversWithoutSQLState(t *testing.T) {
 	for state, want := range map[string]error{"42501": store.ErrDenied, "42P01": nil, "55P03": nil} {
 		err := fmt.Errorf("wrapped: %w", &pgtest.PlainError{Code: pgtest.PlainCode(state)})
 		if got := code(err); got != state {
-			t.Errorf("code %q of %s", got, state)
+			t.Errorf("got code %q of %s", got, state)
 		}
 		if want != nil && !errors.Is(s.failed("x", err), want) {
 			t.Errorf("%s: %v", state, s.failed("x", err))
@@ -230,7 +230,7 @@ func TestErrorsOfDriversWithoutSQLState(t *testing.T) {
 	}
 	for _, err := range []error{nil, errors.New("x"), &pgtest.PlainError{Code: "no"}, (*pgtest.PlainError)(nil)} {
 		if got := code(err); got != "" {
-			t.Errorf("%v has the code %q", err, got)
+			t.Errorf("%v: got code %q, want none", err, got)
 		}
 	}
 }
@@ -260,7 +260,7 @@ func TestListenConnectsToTheServerPastAPooler(t *testing.T) {
 			t.Errorf("%+v", notification)
 		}
 	case <-time.After(patience):
-		t.Error("no notification")
+		t.Error("got no notification")
 	}
 	for _, bad := range []string{"host", "host:", ":1", "host:x", "host:0", "host:70000"} {
 		if _, err := New(poolOf(s), &Options{Listen: bad}); !errors.Is(err, store.ErrInvalid) {
@@ -274,7 +274,7 @@ func TestSettingsOfAURLReachTheServerAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	c, o, err := ParseURL(testserver.PostgresURL(sharedAddr(t)) + pgtest.Settings + "&sch%65ma=s%20t&table=t+u&listen=h:1")
 	if err != nil || o.Schema != "s t" || o.Table != "t+u" || o.Listen != "h:1" {
-		t.Fatalf("%+v, %v", o, err)
+		t.Fatalf("got %+v, %v", o, err)
 	}
 	pgtest.HasSettings(t, c.ConnConfig)
 }

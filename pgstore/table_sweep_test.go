@@ -57,7 +57,7 @@ func TestOnlyUnneededRowsAreDeleted(t *testing.T) {
 	} {
 		now += step.pass.Microseconds()
 		if got := strings.Join(left(), " "); got != step.want {
-			t.Errorf("after %v more there are %q, want %q", step.pass, got, step.want)
+			t.Errorf("after %v more: got %q, want %q", step.pass, got, step.want)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestARowIsKeptForADayAfterTheLastOfItHasEnded(t *testing.T) {
 					t.Fatal(err)
 				}
 				if rows := pgtest.One[int](t, pool, "SELECT count(*)::int FROM "+tableOf(s)); rows != want {
-					t.Fatalf("%v from now there are %d rows, want %d", time.Duration(now)*time.Microsecond, rows, want)
+					t.Fatalf("%v from now: got %d rows, want %d", time.Duration(now)*time.Microsecond, rows, want)
 				}
 			}
 			now += (way.ends + store.TokenRetention - time.Second).Microseconds()
@@ -161,7 +161,7 @@ func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
 	addOldRows(t, s)
 	blocks := pgtest.One[int64](t, poolOf(s), "SELECT pg_relation_size('"+tableOf(s)+"') / current_setting('block_size')::bigint")
 	if blocks < 3*sweepBlocks {
-		t.Fatalf("only %d blocks: then nothing is tested", blocks)
+		t.Fatalf("got only %d blocks: the test shows nothing", blocks)
 	}
 	looks, most, at := 0, int64(0), int64(-1)
 	for ; pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)) > 1; looks++ {
@@ -172,7 +172,7 @@ func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
 		}
 		most = max(most, gone)
 		if looks > int(blocks/sweepBlocks)+2 {
-			t.Fatalf("after %d looks at %d blocks each there are still old rows on %d blocks", looks, sweepBlocks, blocks)
+			t.Fatalf("after %d sweeps of %d blocks each there are still old rows on %d blocks", looks, sweepBlocks, blocks)
 		}
 	}
 	// The pauses are bounds of time, so this checks them without a clock. The sweep that ends with the table may find few rows, wherever the
@@ -182,16 +182,16 @@ func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
 		w.pause = w.nextPause(most)
 	}
 	if w.pause != leastSweep {
-		t.Errorf("after six looks that found %d rows the pause is %v", most, w.pause)
+		t.Errorf("after six sweeps that found %d rows: got a pause of %v", most, w.pause)
 	}
 	for range 30 {
 		w.pause = w.nextPause(0)
 	}
 	if w.pause != mostSweep {
-		t.Errorf("where nothing is found the pause is %v", w.pause)
+		t.Errorf("after sweeps that found nothing: got a pause of %v", w.pause)
 	}
 	if pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)+" WHERE name = 'made'") != 1 {
-		t.Error("a row in use is gone")
+		t.Error("a row in use was deleted")
 	}
 }
 
@@ -203,7 +203,7 @@ func TestAStoreThatIsUsedGoesOnSweeping(t *testing.T) {
 	s.next.Store(1)
 	h := mustHold(t, s, mutex("made"))
 	addOldRows(t, s)
-	until(t, "all old rows are gone", func() bool {
+	until(t, "all old rows are deleted", func() bool {
 		if err := s.Release(t.Context(), h); err != nil {
 			t.Fatal(err)
 		}

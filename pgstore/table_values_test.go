@@ -75,7 +75,7 @@ func TestTheValuesOfAClaimReachTheTracerOfThePool(t *testing.T) {
 	only := func(what, want string) {
 		t.Helper()
 		if got := slices.Compact(q.since()); !slices.Equal(got, []string{want}) {
-			t.Errorf("%s: the statements had %q, want %q", what, got, want)
+			t.Errorf("%s: the statements got %q, want %q", what, got, want)
 		}
 	}
 	one, err := l.Mutex("a").Lock(traced(t.Context(), "one"))

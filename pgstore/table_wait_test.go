@@ -26,8 +26,8 @@ func TestAnAskThatWaitedForTheRowUsesItsNewState(t *testing.T) {
 	s := newShared(t)
 	const waiters = 3
 	for what, c := range map[string]struct{ row, done string }{
-		"a name that was free is taken meanwhile": {"", ""},
-		"a name that was taken is free meanwhile": {"taken", strings.Join(entryColumns, " = '{}', ") + " = '{}', last = last + 3600000000"},
+		"a free name is locked meanwhile":     {"", ""},
+		"a locked name is released meanwhile": {"taken", strings.Join(entryColumns, " = '{}', ") + " = '{}', last = last + 3600000000"},
 	} {
 		for kind, mutex := range map[string]func(string) store.Claim{
 			"": mutex,
@@ -72,7 +72,7 @@ func TestAnAskThatWaitedForTheRowUsesItsNewState(t *testing.T) {
 						answers <- a
 					}()
 				}
-				until(t, "all wait for the row", func() bool { return waitingForRows(t, s) >= waiters })
+				until(t, "all claims wait for the row", func() bool { return waitingForRows(t, s) >= waiters })
 				if err := tx.Commit(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -83,15 +83,15 @@ func TestAnAskThatWaitedForTheRowUsesItsNewState(t *testing.T) {
 				for range waiters {
 					if a := <-answers; a.Granted {
 						if granted++; a.Token <= h.Token {
-							t.Errorf("token %d after %d", a.Token, h.Token)
+							t.Errorf("got token %d after %d, want a larger one", a.Token, h.Token)
 						}
 					}
 				}
 				if want := map[bool]int{true: 1, false: 0}[c.row != ""]; granted != want {
-					t.Errorf("%d of those who waited were granted, want %d", granted, want)
+					t.Errorf("got %d waiters granted, want %d", granted, want)
 				}
 				if st := state(t, s, name); len(st.Entries) != map[bool]int{true: waiters, false: waiters + 1}[c.row != ""] {
-					t.Errorf("in the queue there are %+v", st.Entries)
+					t.Errorf("got queue %+v", st.Entries)
 				}
 			})
 		}
@@ -126,7 +126,7 @@ func TestAReadBehindAnAdvisoryLockInOneStatementIsStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := <-seen; n != 0 {
-		t.Errorf("it saw %d entries: then the lock and the read may be one statement after all", n)
+		t.Errorf("the statement saw %d entries: then the lock and the read could be one statement after all", n)
 	}
 }
 
@@ -151,14 +151,14 @@ func TestALockedRowDelaysOnlyItsOwnName(t *testing.T) {
 	defer cancel()
 	answers := make(chan []store.Renewal, 1)
 	go func() { answers <- s.Renew(ctx, holds) }()
-	until(t, "the others are renewed while one waits", func() bool {
+	until(t, "the other holds are renewed while one renewal waits", func() bool {
 		st := [2]store.State{state(t, s, "a"), state(t, s, "c")}
 		return st[0].Entries[0].Expires > time.Hour/2 && st[1].Entries[0].Expires > time.Hour/2 && waitingForRows(t, s) == 1
 	})
 	cancel()
 	for i, r := range <-answers {
 		if i == 1 && (r.Err == nil || store.Definite(r.Err)) {
-			t.Errorf("the name whose row is locked: %v, want indeterminate", r.Err)
+			t.Errorf("the name with the locked row: %v, want indeterminate", r.Err)
 		} else if i != 1 && r.Err != nil {
 			t.Errorf("%q: %v", holds[i].Name, r.Err)
 		}
@@ -194,7 +194,7 @@ func TestACanceledStatementIsIndeterminateAndRepeatable(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 1)
 		go func() { _, err := s.Ask(ctx, claim); failed <- err }()
-		until(t, "it waits for the row", func() bool { return waitingForRows(t, s) == 1 })
+		until(t, "a statement waits for the row", func() bool { return waitingForRows(t, s) == 1 })
 		leave(ctx, cancel)
 		if err := <-failed; err == nil || store.Definite(err) {
 			t.Errorf("%s: %v, want indeterminate", what, err)
@@ -202,10 +202,10 @@ func TestACanceledStatementIsIndeterminateAndRepeatable(t *testing.T) {
 		cancel()
 		free()
 		if a := mustAsk(t, s, claim); a.Granted || a.Holding != 1 {
-			t.Errorf("%s, and it is asked again: %+v", what, a)
+			t.Errorf("%s, then the ask is repeated: got %+v", what, a)
 		}
 		if st := state(t, s, what); len(st.Entries) != 2 {
-			t.Errorf("%s: there are %d entries, want the hold and one position", what, len(st.Entries))
+			t.Errorf("%s: got %d entries, want the hold and one position", what, len(st.Entries))
 		}
 	}
 }
@@ -233,13 +233,13 @@ func TestConflictsOfOtherIsolationLevelsAreRetried(t *testing.T) {
 		answered <- s.Renew(t.Context(), []store.Hold{h, {Name: "n", ID: me.NewID(), Token: 1, TTL: time.Minute}})[0].Err
 	}()
 	// The first skips the row, then comes back for it.
-	until(t, "it waits for the row", func() bool { return waitingForRows(t, s) >= 1 })
+	until(t, "a statement waits for the row", func() bool { return waitingForRows(t, s) >= 1 })
 	tx.Commit(context.Background())
 	if err := <-answered; err != nil {
-		t.Errorf("a renewal that met another: %v", err)
+		t.Errorf("a renewal that met another statement: %v", err)
 	}
 	if !s.pinned.Load() {
-		t.Error("it ran into no 40001: then nothing was tested")
+		t.Error("got no 40001: the test shows nothing")
 	}
 }
 
@@ -271,7 +271,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	lsn := func() string { return pgtest.One[string](t, poolOf(s), "SELECT pg_current_wal_insert_lsn()::text") }
 	// An earlier write may reach the disk only now.
 	before := lsn()
-	until(t, "the server is at rest", func() bool { last := before; before = lsn(); return before == last })
+	until(t, "the server is idle", func() bool { last := before; before = lsn(); return before == last })
 	stranger := tableOn(t, poolOf(s), nil) // a process that does not know the name
 	defer stranger.Close()
 	stranger.next.Store(s.next.Load())
@@ -289,7 +289,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 		}
 	}
 	if after := lsn(); after != before {
-		t.Errorf("20 refused tries took the log from %s to %s", before, after)
+		t.Errorf("20 refused tries moved the log from %s to %s", before, after)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestWithoutATableNothingIsHeldAndNoTableIsCreated(t *testing.T) {
 			continue
 		case "renew", "change", "release", "adopt", "break":
 			if !errors.Is(err, store.ErrLost) && op != "release" {
-				t.Errorf("%s: %v, want lost", op, err)
+				t.Errorf("%s: %v, want ErrLost", op, err)
 			}
 		default:
 			if err != nil {
@@ -318,11 +318,11 @@ func TestWithoutATableNothingIsHeldAndNoTableIsCreated(t *testing.T) {
 		}
 	}
 	if n := pgtest.One[int](t, poolOf(other), "SELECT count(*)::int FROM pg_class WHERE relnamespace = $1::regnamespace", other.schema); n != 0 {
-		t.Error("something was made by an operation that takes nothing")
+		t.Error("an operation that grants nothing created a table")
 	}
 	sql, err := Schema(&Options{Schema: other.schema})
 	if err != nil || !strings.Contains(sql, "CREATE TABLE") {
-		t.Fatalf("%q, %v", sql, err)
+		t.Fatalf("got %q, %v", sql, err)
 	}
 	run(t, poolOf(other), sql)
 	mustHold(t, other, mutex("n"))

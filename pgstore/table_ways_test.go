@@ -41,10 +41,10 @@ func TestTableThroughPgBouncer(t *testing.T) {
 	s := tableOn(t, pool, nil)
 	defer s.Close()
 	if err := s.Watch(t.Context(), me, func(store.Notification) {}); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("nobody can listen through it: %v", err)
+		t.Errorf("Watch through the pooler: %v, want ErrUnsupported", err)
 	}
 	if f := pgtest.One[int](t, poolOn(t, server.Addr), "SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> ''"); f > 5 {
-		t.Errorf("%d connections came through", f)
+		t.Errorf("got %d connections to the server, want at most 5", f)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestStatementsInFlightAreResentOnceAPoolerIsFound(t *testing.T) {
 								err = s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token})
 							}
 							if err != nil || !a.Granted {
-								t.Errorf("%+v, %v", a, err)
+								t.Errorf("got %+v, %v", a, err)
 							}
 						}
 					})
@@ -125,7 +125,7 @@ func TestTableWhereTransactionsAreSerializable(t *testing.T) {
 		c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
 	})
 	if level := pgtest.One[string](t, pool, "SHOW transaction_isolation"); level != "serializable" {
-		t.Fatalf("the level is %s", level)
+		t.Fatalf("got isolation level %s", level)
 	}
 	var mu sync.Mutex
 	var all []*Store
@@ -138,7 +138,7 @@ func TestTableWhereTransactionsAreSerializable(t *testing.T) {
 	})
 	t.Cleanup(func() { // the promises run in parallel, until then
 		if !slices.ContainsFunc(all, func(s *Store) bool { return s.pinned.Load() }) {
-			t.Errorf("in none of %d stores two statements met: then nothing was tested", len(all))
+			t.Errorf("in none of %d stores did two statements meet: the test shows nothing", len(all))
 		}
 	})
 }
@@ -157,7 +157,7 @@ func rights(t *testing.T) []string {
 		list = append(list, m[1])
 	}
 	if len(list) != 3 {
-		t.Fatalf("the package comment lists %q", list)
+		t.Fatalf("the package comment lists the rights %q", list)
 	}
 	return list
 }
@@ -199,17 +199,17 @@ func TestOnDatabaseSQLTheRightsThatAreListedSuffice(t *testing.T) {
 	}
 	storetest.Run(t, open)
 	if err := db.PingContext(t.Context()); err != nil {
-		t.Errorf("the user's pool after Close: %v", err)
+		t.Errorf("the caller's pool after Close: %v", err)
 	}
 	s := open(t).(*Store)
 	defer s.Close()
 	for _, f := range s.Check(t.Context()) {
 		if f.Err != nil {
-			t.Errorf("Check: %+v", f)
+			t.Errorf("Check: got %+v", f)
 		}
 	}
 	if _, _, _, err := s.sweepPart(t.Context(), -1); err != nil {
-		t.Errorf("sweeping: %v", err)
+		t.Errorf("sweep: %v", err)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestEachListedRightIsNeeded(t *testing.T) {
 	} {
 		s := tableOn(t, tableUser(t, addr, schema, c.rights), o)
 		if err := c.use(s); !errors.Is(err, store.ErrDenied) {
-			t.Errorf("without %s: %v, want not allowed", what, err)
+			t.Errorf("without %s: %v, want ErrDenied", what, err)
 		}
 		s.Close()
 	}
@@ -271,7 +271,7 @@ func TestWatchWithoutNotificationsSaysSo(t *testing.T) {
 	s := tableOn(t, poolOn(t, addr), &Options{NoListen: true})
 	defer s.Close()
 	if err := s.Watch(t.Context(), me, func(store.Notification) {}); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("with NoListen: %v", err)
+		t.Errorf("with NoListen: %v, want ErrUnsupported", err)
 	}
 }
 
@@ -302,7 +302,7 @@ func TestAHoldRenewedTwiceAtOnceHasTheLaterOwner(t *testing.T) {
 				}
 			}
 			if got := state(t, s, joins).Entries[0].Owner.PID; got != len(holds) {
-				t.Errorf("the owner is the one of renewal %d, want the one of the last, %d", got, len(holds))
+				t.Errorf("got the owner of renewal %d, want that of the last, %d", got, len(holds))
 			}
 		})
 	}

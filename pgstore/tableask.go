@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// Ask implements [store.Store]. A grant of a free name has an expiry of its own, and is
-// kept by a session from its first renewal on. Waiters are kept by the short session of
-// this process: to ask for it again is to read.
+// Ask implements [store.Store]. A grant of a free name has an expiry of its own, and a session
+// keeps it from its first renewal on. The short session of this process keeps waiters, so asking
+// again only reads.
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := bounds.CheckClaim(&c); err != nil {
 		return store.Answer{}, err
@@ -24,7 +24,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 		return store.Answer{}, err
 	}
 	if h, moves := s.moves(m, &c); moves { //mutant:pg-asked-for-beside-a-move
-		const shows = false // to ask is not to use the token //mutant:pg-asked-for-is-shown
+		const shows = false // asking does not use the token //mutant:pg-asked-for-is-shown
 		if err := s.renew(ctx, []store.Hold{h}, shows)[0].Err; err != nil {
 			return store.Answer{}, err
 		}
@@ -40,14 +40,13 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 			}
 			return a, err
 		}
-		// Its row was deleted, as it was unused for a day.
+		// The row was deleted because it was unused for a day.
 		s.seen.set(c.Name, unknown)
 	}
 	return store.Answer{}, fmt.Errorf("%w: ask for %q on %s: its row came and went %d times", store.ErrUnavailable, c.Name, s.address, repeats)
 }
 
-// nothing notes that nothing is stored of a claim that was asked for, unless it was
-// asked for before.
+// nothing notes that nothing is stored of a claim, unless it was asked for before.
 func (s *Store) nothing(m *localClaim) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
@@ -56,17 +55,17 @@ func (s *Store) nothing(m *localClaim) {
 	}
 }
 
-// An asking is one ask on its way.
+// An asking is one ask under way.
 type asking struct {
 	*Store
 	m     *localClaim
 	c     *store.Claim
-	args  []any            // what the statements that ask begin with
+	args  []any            // first arguments of the statements that ask
 	again bool             // a session keeps the claim already
-	polls bool             // nothing is written, and no session called
-	kept  *session.Session // that keeps it, or is to keep it while it waits
+	polls bool             // it writes nothing and calls no session
+	kept  *session.Session // keeps the claim, or is to keep it while it waits
 	joins bool             // its entry goes into kept, if it has to wait
-	late  int64            // when it is too late to add an entry
+	late  int64            // server time after which it adds no entry
 	over  over
 }
 
@@ -77,7 +76,7 @@ func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a s
 	k.args = k.args[:len(k.args):len(k.args)]
 	k.kept = s.keeper(m)
 	k.again = k.kept != nil
-	if !k.again && s.seen.get(c.Name) != inUse { // what was in use is so still, most likely
+	if !k.again && s.seen.get(c.Name) != inUse { // a name in use most likely still is
 		if a, done, err := k.free(ctx); done || err != nil {
 			return a, done, err
 		}
@@ -101,7 +100,7 @@ func (k *asking) free(ctx context.Context) (a store.Answer, done bool, err error
 	c, sent := k.c, store.Now()
 	lasts := max(c.TTL+c.LockDelay, c.MinHold) //mutant:pg-kept-granted
 	token, err := k.askFree(ctx, c.Name, append(k.args, micros(store.TokenRetention+lasts), c.Announce))
-	if err != nil && !k.undone(err) { // what comes when it was given up would last for its TTL
+	if err != nil && !k.undone(err) { // a grant after the caller has given up would last for its TTL
 		k.mayComeLate(k.m, 0) //mutant:pg-late-grant-is-taken-out
 	}
 	if err != nil || token == 0 {
@@ -113,7 +112,7 @@ func (k *asking) free(ctx context.Context) (a store.Answer, done bool, err error
 	return a, true, nil
 }
 
-// look answers without a write, and so without a lock: those ahead now were ahead during the
+// look answers without a write, and so without a lock: the entries ahead now were ahead during the
 // ask.
 func (k *asking) look(ctx context.Context) (a store.Answer, writes bool, err error) {
 	c, sent, calls := k.c, store.Now(), callsOf(k.kept)
@@ -148,8 +147,8 @@ func (k *asking) look(ctx context.Context) (a store.Answer, writes bool, err err
 	}
 }
 
-// write asks by a statement that may write. The ended entries that blocked it are passed to
-// the next.
+// write asks by a statement that may write. It passes ended entries that blocked one attempt to the
+// next.
 func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err error) {
 	m, c := k.m, k.c
 	in, placed := []byte{}, false // placed: an entry may be in the session without being known
@@ -158,7 +157,7 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 			k.mayComeLate(m, k.late)
 		}
 	}()
-	if k.joins { // the session goes on for as long as this takes
+	if k.joins { // the session must last as long as this takes
 		k.kept.Enter()
 		defer k.kept.Leave()
 		in = k.kept.ID[:]
@@ -184,23 +183,23 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 		}
 		placed = placed || f.in[c.ID] != (session.ID{})
 		of := ahead(c.ID)                //mutant:pg-next-asks-about-holders
-		if k.joins && f.isBehind(c.ID) { // the next waiter checks, and this one when it asks again //mutant:pg-who-asks-again-asks-about-holders
+		if k.joins && f.isBehind(c.ID) { // the first waiter checks; this one does when it asks again //mutant:pg-who-asks-again-asks-about-holders
 			of = nobodys
 		}
 		if err := k.judge(ctx, f, of); err != nil {
 			return a, false, err
 		}
 		e := f.entry(c.ID)
-		if len(f.ended) > 0 && (e == nil || !e.Granted) { // they blocked it
+		if len(f.ended) > 0 && (e == nil || !e.Granted) { // ended sessions blocked it
 			k.over = f.ended
 			continue
 		}
 		if e != nil && e.Granted && len(f.q.Entries) == 1 {
-			k.seen.set(c.Name, idle) // when it is given back
+			k.seen.set(c.Name, idle) // when it is released
 		}
 		a, err = f.poll(c)
 		if err == nil && a.Granted && (e == nil || !e.Granted) { //mutant:pg-would-be-granted
-			if short { // what is ahead has expired since
+			if short { // the entries ahead have expired since
 				continue
 			}
 			return store.Answer{}, false, fmt.Errorf("%w: ask for %q on %s: it was not granted, although there is room", store.ErrUnavailable, c.Name, k.address)
@@ -219,19 +218,20 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 	}
 }
 
-// keeps reports whether sessions keep what waits and what is renewed. In tests that set
-// the clock all have an expiry of their own.
+// keeps reports whether sessions keep waiters and renewed holds. In tests that set the clock, every
+// entry has an expiry of its own.
 func (s *Store) keeps() bool { return s.clock == nil }
 
-// keeper is the session that keeps a claim, or nil.
+// keeper returns the session that keeps a claim, or nil.
 func (s *Store) keeper(m *localClaim) *session.Session {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	return m.sess
 }
 
-// moves reports whether a hold that is asked for again has to move first: it is for longer than the session lasts in which it
-// waited; or a statement that moves it into another, or out of it, was not answered, and may be done after this ask.
+// moves reports whether a hold that is asked for again must move first: its TTL is longer than that
+// of the session in which it waited; or a statement that moves it into another session, or out of
+// one, was not answered and may take effect after this ask.
 func (s *Store) moves(m *localClaim, c *store.Claim) (h store.Hold, moves bool) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
@@ -246,37 +246,37 @@ func callsOf(sess *session.Session) int64 {
 	return sess.State().Calls
 }
 
-// tooLate is when an ask that is sent now no longer adds an entry to a session, on the
-// server's clock.
+// tooLate returns the server time after which an ask that is sent now adds no entry to a session.
 func (s *Store) tooLate() int64 {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	return s.claims.serverNow() + s.claims.late.Microseconds()
 }
 
-// mayComeLate notes that an ask was not answered, and may have been done or be done yet: its entry then has no
-// owner, and no session's end would remove it. In a session it adds no entry once it is late on the server's
-// clock. (For a free name, for which late is 0, it may be done even later, and expires with its TTL.)
+// mayComeLate notes that an ask was not answered, and may have taken effect or may still do so. Its
+// entry then has no owner, and no session's end would remove it. In a session the ask adds no entry
+// after the server time late. (For a free name late is 0: the ask may take effect even later, and
+// its entry expires with its TTL.)
 func (s *Store) mayComeLate(m *localClaim, late int64) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.late, m.comes = max(m.late, late), max(m.comes, store.Now().Add(s.claims.late))
 }
 
-// overTaken is for a claim that a session of this process kept and that is missing now: it was broken, or
-// another process found that the session has ended.
+// overTaken handles a claim that a session of this process kept and that is missing now: it was
+// broken, or another process found that the session has ended.
 func (s *Store) overTaken(m *localClaim) error {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.over, m.ends = true, store.Now().Add(remembered)
-	if m.to == nil { // it is remembered, and keeps no session from its end
+	if m.to == nil { // it is remembered, but does not keep a session from ending
 		m.into(nil) //mutant:pg-over-taken-keeps-a-session
 	}
 	return store.ErrLost
 }
 
-// asked is the answer to an ask whose entry is in f. It counts from the last answered renewal of the
-// session that keeps the entry, or from the ask.
+// asked completes an ask whose entry is in f. The answer counts from the last answered renewal of
+// the session that keeps the entry, or from the ask.
 func (s *Store) asked(
 	m *localClaim, c *store.Claim, f *found, a store.Answer, why error, kept *session.Session, calls int64, sent store.Instant,
 ) (store.Answer, bool, error) {
@@ -308,8 +308,7 @@ func (s *Store) asked(
 	return a, true, nil
 }
 
-// answered notes the answer to the owner of a claim, which counts from an
-// instant.
+// answered notes the answer to the owner of a claim. It counts from the instant given.
 func (s *Store) answered(m *localClaim, c *store.Claim, a *store.Answer, owner string, sess *session.Session, calls int64, from store.Instant) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
@@ -320,7 +319,7 @@ func (s *Store) answered(m *localClaim, c *store.Claim, a *store.Answer, owner s
 	if a.Granted {
 		m.token, m.used, m.owner, lasts = a.Token, a.Token, owner, a.TTL
 		m.reads = c.MinHold > 0 || a.Want > a.Weight // its minimum hold begins with its first renewal
-		m.asked = true                               // by another that waits, perhaps: its first renewal reads that //mutant:pg-granted-while-asked
+		m.asked = true                               // perhaps a waiter asks it to give up: its first renewal reads that //mutant:pg-granted-while-asked
 		m.returned = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
 	}
 	m.until = max(m.until, from.Add(lasts))
@@ -336,8 +335,8 @@ const (
 	inUse              // it is held
 )
 
-// askFree runs the statement for an unused name, and creates the table if it
-// is missing. It returns 0 if the name is in use.
+// askFree runs the statement for an unused name, and creates the tables if they are missing. It
+// returns 0 if the name is in use.
 func (s *Store) askFree(ctx context.Context, name string, args []any) (token int64, err error) {
 	statement := s.do.askFast
 	if s.seen.get(name) == idle {
@@ -368,8 +367,8 @@ func (s *Store) askFree(ctx context.Context, name string, args []any) (token int
 	return token, nil
 }
 
-// mismatch sets the limit of a mismatch to the smallest of all entries, including unread
-// ones.
+// mismatch sets the limit in a MismatchError to the smallest of all entries, including those not
+// read.
 func (s *Store) mismatch(ctx context.Context, c *store.Claim, f *found, err error) error {
 	var m *store.MismatchError
 	if f.skipped == 0 || !errors.As(err, &m) { //mutant:pg-mismatch-names-all
@@ -383,7 +382,8 @@ func (s *Store) mismatch(ctx context.Context, c *store.Claim, f *found, err erro
 	return err
 }
 
-// placedFrom is since when a position lasts for its PositionTTL: no longer than its session.
+// placedFrom returns the instant from which a position lasts for its PositionTTL, so that it ends
+// with its session.
 func placedFrom(st *session.State, c *store.Claim) store.Instant {
 	return st.Renewed.Add(min(0, st.Lasts-c.PositionTTL)) //mutant:pg-position-outlasts-its-session
 }

@@ -21,26 +21,26 @@ func TestAWaiterLearnsHowManyAreAhead(t *testing.T) {
 	is := func(what string, a store.Answer, ahead int) {
 		t.Helper()
 		if a.Granted || a.Holding != 1 || a.Waiting != ahead || len(a.Holders) != 1 || a.Holders[0].Token != h.Token {
-			t.Errorf("%s, behind %d that wait: %+v", what, ahead, a)
+			t.Errorf("%s, behind %d waiters: got %+v", what, ahead, a)
 		}
 	}
 	var all []store.Claim
 	for i := range 5 {
 		c := mutex("n")
-		is("it comes", mustAsk(t, s, c), i)
+		is("the first ask", mustAsk(t, s, c), i)
 		all = append(all, c)
 	}
 	for i, c := range all {
-		is("it asks again", mustAsk(t, s, c), i)
+		is("the repeated ask", mustAsk(t, s, c), i)
 		a, err := s.Poll(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		is("it reads", a, i)
+		is("the poll", a, i)
 	}
 	try := mutex("n")
 	try.Try = true
-	is("it tries", mustAsk(t, s, try), len(all))
+	is("the try", mustAsk(t, s, try), len(all))
 }
 
 // These are the cases that the short statement for claims behind others leaves to the full one.
@@ -62,7 +62,7 @@ func TestAClaimBehindOthersWaitsOnlyIfItMust(t *testing.T) {
 		return err == nil && len(f.q.Entries) == 1 && len(f.in) == 0
 	}
 	if a, err := come("free"); err != nil || !a.Granted || !atOnce("free") {
-		t.Errorf("a name that is free by now: %+v, %v", a, err)
+		t.Errorf("a name that was just released: got %+v, %v", a, err)
 	}
 	c := mutex("expired")
 	c.TTL = minTTL
@@ -72,23 +72,23 @@ func TestAClaimBehindOthersWaitsOnlyIfItMust(t *testing.T) {
 		return err == nil && f.q.Entries[0].Expires <= f.now
 	})
 	if a, err := come("expired"); err != nil || !a.Granted || !atOnce("expired") {
-		t.Errorf("behind a hold that has expired: %+v, %v", a, err)
+		t.Errorf("behind an expired hold: got %+v, %v", a, err)
 	}
 	slots := mutex("slots")
 	slots.Limit, slots.Weight = 5, 1
 	mustHold(t, other, slots)
 	if a, err := come("slots"); !errors.Is(err, store.ErrMismatch) {
-		t.Errorf("a lock of what is slots: %+v, %v", a, err)
+		t.Errorf("a lock where there are slots: got %+v, %v, want ErrMismatch", a, err)
 	}
 	mustHold(t, other, mutex("twice"))
 	waits := mutex("twice")
 	mustAsk(t, other, waits)
 	s.seen.set("twice", inUse)
 	if a, err := s.Ask(t.Context(), waits); !errors.Is(err, store.ErrLost) {
-		t.Errorf("a claim that a session of another keeps: %+v, %v", a, err)
+		t.Errorf("a claim in another store's session: got %+v, %v, want ErrLost", a, err)
 	}
 	if st := state(t, s, "twice"); len(st.Entries) != 2 {
-		t.Errorf("there are %d entries, want the hold and one position", len(st.Entries))
+		t.Errorf("got %d entries, want the hold and one position", len(st.Entries))
 	}
 }
 
@@ -106,14 +106,14 @@ func TestAnExpiryDuringAnAppendGrantsNothingUnwritten(t *testing.T) {
 	})
 	statement := strings.Replace(s.do.askBehind, "< ALL (expires)", "< ALL (expires) OR true", 1) // as if the hold had still been live when the statement looked
 	if statement == s.do.askBehind {
-		t.Fatal("the statement has other words")
+		t.Fatal("the statement lacks the expected condition")
 	}
 	s.do.askBehind = statement
 	s.seen.set("n", inUse)
 	waits := mutex("n")
 	a := mustAsk(t, s, waits)
 	if e := state(t, s, "n").Entries[0]; !a.Granted || a.Token <= h.Token || e.ID != waits.ID || e.Token != a.Token {
-		t.Errorf("%+v, and the store has %+v", a, e)
+		t.Errorf("got %+v, and %+v in the store", a, e)
 	}
 }
 
@@ -139,15 +139,15 @@ func TestAnAskThatWaitedTooLongForTheRowAddsNoEntry(t *testing.T) {
 	}()
 	until(t, "the ask waits for the row", func() bool { return waitingForRows(t, s) >= 1 })
 	now := pgtest.One[int64](t, poolOf(s), "SELECT "+serverNow)
-	until(t, "it is too late", func() bool {
+	until(t, "the ask is too late", func() bool {
 		return pgtest.One[int64](t, poolOf(s), "SELECT "+serverNow) > now+2*time.Second.Microseconds()
 	})
 	done()
 	if err := <-answered; !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("%v, want that it came too late", err)
+		t.Errorf("got %v, want that the ask was too late", err)
 	}
 	if st := state(t, s, "n"); len(st.Entries) != 2 {
-		t.Errorf("there are %+v", st.Entries)
+		t.Errorf("got entries %+v", st.Entries)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestARepeatedAskSkipsAllThatHaveDied(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "it asks whether any of them lives", func() bool {
+	until(t, "the store reads whether the sessions live", func() bool {
 		return !slices.ContainsFunc(dead, func(in session.ID) bool { _, known := s.sessions.Known(in); return known })
 	})
 	if a := mustAsk(t, s, waits); !a.Granted {
@@ -196,13 +196,13 @@ func TestADeadWaiterBlocksNoOther(t *testing.T) {
 		writes, one := mutex(how), reads()
 		mustAsk(t, second(t, s), writes)
 		if a := mustAsk(t, s, one); a.Granted || a.Waiting != 1 {
-			t.Fatalf("%s behind a writer: %+v", how, a)
+			t.Fatalf("%s behind a writer: got %+v", how, a)
 		}
 		if err := (sessionTable{s}).End(t.Context(), sessionOf(t, s, how, writes.ID)); err != nil {
 			t.Fatal(err)
 		}
 		// The store heard a moment ago that the writer's session goes on.
-		until(t, how+": it is granted", func() bool { return mustAsk(t, s, one).Granted })
+		until(t, how+": the claim is granted", func() bool { return mustAsk(t, s, one).Granted })
 	}
 }
 
@@ -224,19 +224,19 @@ func TestAPollReturnsAGrantForTheTimeOfTheSession(t *testing.T) {
 		return a
 	}
 	if a := poll(); a.Granted || a.From == 0 || a.Holding != 1 {
-		t.Fatalf("it waits: %+v", a)
+		t.Fatalf("the waiter: got %+v", a)
 	}
 	if err := other.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
 	a := poll()
 	if !a.Granted || a.Token <= h.Token || a.From == 0 || a.TTL > store.MaxPositionTTL {
-		t.Fatalf("it was let in: %+v", a)
+		t.Fatalf("after the release: got %+v, want a grant", a)
 	}
 	h = store.Hold{Name: "n", ID: waits.ID, Token: a.Token, TTL: waits.TTL}
 	for _, when := range []string{"granted", "renewed"} {
 		if a := poll(); !a.Granted || a.Token != h.Token || a.From != 0 {
-			t.Errorf("%s: %+v", when, a)
+			t.Errorf("%s: got %+v", when, a)
 		}
 		mustRenew(t, s, h)
 	}
@@ -258,14 +258,14 @@ func TestARepeatedAskBehindOthersWritesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, of := range []*Store{s, other} { // the sessions that it heard of a moment ago
-		until(t, "it asks whether the holder lives", func() bool { _, known := of.sessions.Known(in); return !known })
+		until(t, "the store reads whether the holder's session lives", func() bool { _, known := of.sessions.Known(in); return !known })
 	}
 	var before string
 	var met atomic.Bool
 	meddle(s, func(statement string, _ []any) error {
 		if statement == s.do.ask && met.CompareAndSwap(false, true) {
 			if a := mustAsk(t, other, first); !a.Granted {
-				t.Errorf("the first is not let in: %+v", a)
+				t.Errorf("the first waiter is not granted: got %+v", a)
 			}
 			before = version(t, s, "n")
 		}
@@ -275,7 +275,7 @@ func TestARepeatedAskBehindOthersWritesNothing(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	if after := version(t, s, "n"); !met.Load() || after != before {
-		t.Errorf("the row was written: %s, now %s", before, after)
+		t.Errorf("the row was written: from %s to %s", before, after)
 	}
 }
 
@@ -300,7 +300,7 @@ func TestAHolderGrantedByNotificationIsKnownAtItsRelease(t *testing.T) {
 			select {
 			case n = <-reported:
 			case <-time.After(patience):
-				t.Fatal("no notification")
+				t.Fatal("got no notification")
 			}
 		}
 		if n.Name != "n" || n.Token <= h.Token {
@@ -308,7 +308,7 @@ func TestAHolderGrantedByNotificationIsKnownAtItsRelease(t *testing.T) {
 		}
 		hold := store.Hold{Name: "n", ID: waits.ID, Token: n.Token, TTL: waits.TTL}
 		if !broken && s.ways.get("n") != next {
-			t.Error("it does not give back by the statement that lets in the next")
+			t.Error("the release does not use the statement that grants the next waiter")
 		}
 		if broken {
 			if err := other.BreakHold(t.Context(), store.Break{Name: "n", ID: waits.ID, Token: n.Token, Now: true}); err != nil {
@@ -316,11 +316,11 @@ func TestAHolderGrantedByNotificationIsKnownAtItsRelease(t *testing.T) {
 			}
 		}
 		if err := s.Release(t.Context(), hold); broken != errors.Is(err, store.ErrLost) {
-			t.Errorf("broken %v: %v", broken, err)
+			t.Errorf("broken %v: got %v", broken, err)
 		}
 		s.claims.mu.Lock()
 		if m := s.claims.of[waits.ID]; m != nil {
-			t.Errorf("broken %v: it is remembered: %+v", broken, m)
+			t.Errorf("broken %v: the store still knows the claim: %+v", broken, m)
 		}
 		s.claims.mu.Unlock()
 	}

@@ -18,7 +18,7 @@ func waited(t *testing.T, s *Store, c store.Claim) store.Hold {
 	}
 	h := mustHold(t, s, c)
 	if sessionOf(t, s, c.Name, h.ID) == (session.ID{}) {
-		t.Fatal("no session keeps it: then nothing is tested")
+		t.Fatal("the claim is in no session: the test shows nothing")
 	}
 	return h
 }
@@ -27,10 +27,10 @@ func waited(t *testing.T, s *Store, c store.Claim) store.Hold {
 func lastsAlone(t *testing.T, s *Store, h store.Hold, d time.Duration) {
 	t.Helper()
 	if in := sessionOf(t, s, h.Name, h.ID); in != (session.ID{}) {
-		t.Errorf("%s: session %v keeps it", h.Name, in)
+		t.Errorf("%s: the hold is in session %v, want none", h.Name, in)
 	}
 	if e := state(t, s, h.Name).Entries[0]; e.Expires > d || e.Expires < d-time.Minute/2 {
-		t.Errorf("%s: it lasts for %v, want %v", h.Name, e.Expires, d)
+		t.Errorf("%s: the hold lasts %v, want %v", h.Name, e.Expires, d)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestAHoldRenewedByHandHasAnExpiryOfItsOwn(t *testing.T) {
 		h.TTL, h.ByHand = c.TTL, true
 		for range 2 {
 			if r := mustRenew(t, s, h); r.TTL != time.Hour {
-				t.Errorf("%s: %+v", name, r)
+				t.Errorf("%s: got %+v", name, r)
 			}
 			lastsAlone(t, s, h, time.Hour)
 		}
@@ -75,7 +75,7 @@ func TestAHoldThatWasSentIntoASessionStaysThere(t *testing.T) {
 	h.ByHand, h.Owner = true, "says something new" // so that its row is written
 	mustRenew(t, s, h)
 	if now := sessionOf(t, s, "n", h.ID); now != in {
-		t.Errorf("it is kept by %v, was by %v", now, in)
+		t.Errorf("the hold is in session %v, want %v", now, in)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestAHoldRenewedByHandLastsAsLongAsReported(t *testing.T) {
 		mustRenew(t, s, h)
 		left := state(t, s, name).Entries[0].Expires
 		if reported := m.until.Sub(store.Now()); reported < time.Second || left < reported || left > c.TTL {
-			t.Errorf("%s: it expires in %v, and its owner relies on it for %v", name, left, reported)
+			t.Errorf("%s: the hold expires in %v, but its owner relies on %v", name, left, reported)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestAHoldThatLeavesItsSessionLateHasLeftIt(t *testing.T) {
 		h.TTL, h.ByHand = c.TTL, true
 		args, back := cut(s, &s.do.renewFast)
 		if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err == nil {
-			t.Fatal("a renewal that was not answered is")
+			t.Fatal("an unanswered renewal got an answer")
 		}
 		back()
 		if h.ByHand = false; what == "renewed" {
@@ -125,11 +125,11 @@ func TestAHoldThatLeavesItsSessionLateHasLeftIt(t *testing.T) {
 			mustAsk(t, s, c)
 		}
 		if in := sessionOf(t, s, what, h.ID); in != (session.ID{}) {
-			t.Errorf("%s: session %v keeps it, and it leaves that when the renewal comes to the server", what, in)
+			t.Errorf("%s: the hold is in session %v, want none, as the renewal would take it out", what, in)
 		}
 		late(t, s, s.do.renewFast, args())
 		if m, _ := knows(s, h.ID); m.sess != nil {
-			t.Errorf("%s: its owner keeps it by %v", what, m.sess.ID)
+			t.Errorf("%s: the owner still keeps session %v for the hold", what, m.sess.ID)
 		}
 	}
 }

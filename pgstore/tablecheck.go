@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// least is the oldest server that will do.
+// least is the oldest supported version of the server.
 const least = 14
 
 // facts are the results of one read of the server's state.
@@ -28,7 +28,7 @@ type facts struct {
 
 const factsSQL = `SELECT current_setting('server_version'), current_setting('server_version_num')::bigint, ` + serverNow + `,
 	current_setting('fsync'), current_setting('transaction_read_only'), current_setting('default_transaction_isolation'), current_user::text,
-	pg_is_in_recovery(), current_setting('synchronous_standby_names'), (SELECT count(*) FROM pg_stat_replication), n.oid IS NOT NULL,
+	pg_is_in_recovery(), current_setting('synchronous_standby_names'), (SELECT count(*) FROM pg_stat_get_wal_senders()), n.oid IS NOT NULL,
 	coalesce(has_schema_privilege(n.oid, 'USAGE'), false), coalesce(has_schema_privilege(n.oid, 'CREATE'), false), c.oid IS NOT NULL AND d.oid IS NOT NULL,
 	coalesce((SELECT string_agg(r, ', ') FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) r WHERE NOT (has_table_privilege(c.oid, r) AND has_table_privilege(d.oid, r))), '')
 FROM (SELECT) x LEFT JOIN pg_namespace n ON n.nspname = $1::text LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = $2::text
@@ -49,9 +49,8 @@ func (s *Store) Check(ctx context.Context) []store.Finding {
 }
 
 func (s *Store) facts(ctx context.Context) (f facts, err error) {
-	// Once before, so that to connect and log in is no part of the round trip
-	// by which the clock is read.
-	// It also finds out a pooler in between.
+	// A first statement, so that connecting and logging in are not part of the round trip that
+	// measures the clock. It also detects a pooler in between.
 	none := func(func(...any) error) error { return nil }
 	if err := s.send(ctx, "SELECT 1", nil, func() {}, none); err != nil { //mutant:pg-check-behind-pooler
 		return f, err

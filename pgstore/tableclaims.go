@@ -10,47 +10,47 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A localClaim is the state of a claim of this process. It is guarded by claims.mu; fields
-// of operations that the contract serializes are changed by that operation alone.
+// A localClaim is the state of a claim of this process. It is guarded by claims.mu. If the contract
+// serializes an operation, that operation alone changes the fields that belong to it.
 type localClaim struct {
 	name string
 	id   store.ID
 
-	sess      *session.Session // that keeps its entry; nil: it has an expiry of its own
-	to        *session.Session // a statement that moves it into this one was not answered
-	also      []session.ID     // nor were others before that, which moved it into these
-	late      int64            // an unanswered ask adds no entry once it is this late on the server's clock
-	comes     store.Instant    // what an ask that was not answered brings is expected until then; 0: all were
-	until     store.Instant    // it lasts until then at least, as returned to its owner
-	ends      store.Instant    // it is taken out then, unless it is renewed
-	over      bool             // its session has ended, or it was taken out
+	sess      *session.Session // keeps its entry; nil: it has an expiry of its own
+	to        *session.Session // target of an unanswered statement that moves it
+	also      []session.ID     // targets of earlier unanswered moves
+	late      int64            // server time in µs after which an unanswered ask adds no entry
+	comes     store.Instant    // until when an unanswered ask may still have an effect; 0: all were answered
+	until     store.Instant    // it lasts at least until then, as returned to its owner
+	ends      store.Instant    // it is removed then, unless it is renewed
+	over      bool             // its session has ended, or it was removed
 	out       bool             // it has expired and is being removed: it is lost from then on
 	left      bool             // its owner has given it up
-	back      *store.Hold      // as its owner gave it back; nil: it did not, or what is left of it has expired
+	back      *store.Hold      // the hold as its owner released it; nil: it did not, or what is left has expired
 	announces bool             // its changes are announced to watchers of the name
 	busy      int              // operations under way
-	tries     int              // to take it out
+	tries     int              // failed attempts to remove it
 
-	calls    int64         // of its session, before the row was read or written last
-	seen     store.Instant // the row was read or written then, or later
-	reads    bool          // its renewals have something to read
-	handed   bool          // it may get another id, however late: a renewal that gives it one was sent
-	moved    bool          // a statement was sent that moves it into a session
-	alone    bool          // it has an expiry of its own for good, though it may be in the session yet in which it waited
+	calls    int64         // of its session, before the row was last read or written
+	seen     store.Instant // the row was read or written then or later
+	reads    bool          // its next renewal must read or write the row
+	handed   bool          // it may get another id at any time: a renewal that gives it one was sent
+	moved    bool          // a statement that moves it into a session was sent
+	alone    bool          // it has an expiry of its own for good, though it may still be in the session in which it waited
 	token    int64         // of its grant, once returned to its owner; 0 before
 	used     int64
 	owner    string
 	returned store.Renewal // its state, as last returned to its owner
 	heard    int64         // the token of its grant, from a notification
 
-	asked    bool          // it may be asked to be given up: its renewals read why
+	asked    bool          // it may be asked to give up: its renewals read why
 	askedAt  store.Instant // when a notification said so
 	asks     string        // why it asks the holders to give up, while it waits
-	uncalled []session.ID  // sessions of holders that are to be called for that
-	upgrade  int32         // the turn of the upgrade that asks; 0: none does
+	uncalled []session.ID  // sessions of holders still to be called about that
+	upgrade  int32         // the turn of the upgrade that asks; 0: none
 }
 
-// claims are those of this process.
+// claims has the claims of this process.
 type claims struct {
 	mu    sync.Mutex
 	of    map[store.ID]*localClaim
@@ -59,29 +59,29 @@ type claims struct {
 	wake  chan struct{} // something may be due
 
 	late     time.Duration // how late an ask may reach the server and still add an entry
-	patience time.Duration // with an owner who gave up a claim, and was not answered
+	patience time.Duration // how long the owner may repeat an unanswered release
 
-	orphans map[string]store.Instant // names, and when to look for orphans there
-	looking int                      // how many looks are under way
+	orphans map[string]store.Instant // names, and when to search them for orphans
+	looking int                      // searches under way
 
-	now   int64 // what the server's clock showed in an answer, in µs
+	now   int64 // server time of an answer, in µs
 	heard store.Instant
 }
 
 const (
 	// remembered is how long a lost claim is remembered.
 	remembered = time.Minute
-	// mostLate is claims.late: longer than any ask is waited for.
+	// mostLate is claims.late: no caller waits that long for an ask.
 	mostLate = 10 * time.Second
 	// leftPatience is claims.patience.
 	leftPatience = time.Second
 )
 
-// clockBest is how long the answer with the largest time counts. The local clock drifts, and the server's
-// may be set.
+// clockBest is how long the answer with the largest time counts. Then a newer one replaces it,
+// because the local clock drifts and the server's may be set.
 const clockBest = time.Second
 
-// hear notes what the server's clock showed in an answer.
+// hear notes the server time of an answer.
 func (c *claims) hear(now int64) {
 	heard := store.Now()
 	c.mu.Lock()
@@ -92,20 +92,21 @@ func (c *claims) hear(now int64) {
 	}
 }
 
-// serverNow is the server's clock, never ahead of it. claims.mu is held.
+// serverNow estimates the server's clock and is never ahead of it. claims.mu is held.
 func (c *claims) serverNow() int64 { return c.now + store.Now().Sub(c.heard).Microseconds() }
 
-// expects is for how long an ask of a claim may come yet that was not answered. claims.mu is held.
+// expects returns for how long an unanswered ask of a claim may still have an effect. claims.mu is
+// held.
 func (c *claims) expects(m *localClaim) time.Duration {
 	here := m.comes.Sub(store.Now())
-	if m.late == 0 { // it asked for a free name, or the server's clock is not known
+	if m.late == 0 { // it asked for a free name, or the server's clock is unknown
 		return here
 	}
 	return max(here, time.Duration(m.late-c.serverNow())*time.Microsecond) //mutant:pg-late-by-the-servers-clock
 }
 
-// enter begins an operation on a claim, or returns nil if it is not known; with makes
-// it becomes that.
+// enter begins an operation on a claim. If the claim is unknown, enter creates it with makes, and
+// otherwise returns nil.
 func (s *Store) enter(name string, id store.ID, makes bool) *localClaim {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
@@ -133,7 +134,7 @@ func (s *Store) exit(m *localClaim) {
 	m.busy--
 }
 
-// into notes what keeps the claim. claims.mu is held.
+// into notes which session keeps the claim, if any. claims.mu is held.
 func (m *localClaim) into(sess *session.Session) {
 	m.to, m.also = nil, nil
 	if m.sess == sess {
@@ -147,7 +148,7 @@ func (m *localClaim) into(sess *session.Session) {
 	}
 }
 
-// moves notes that a statement is sent which moves the claim into a session. claims.mu is held.
+// moves notes that a statement that moves the claim into a session is sent. claims.mu is held.
 func (m *localClaim) moves(to *session.Session) {
 	if m.to != nil && m.to != to {
 		m.also = append(m.also, m.to.ID) //mutant:pg-third-session-is-forgotten
@@ -155,8 +156,8 @@ func (m *localClaim) moves(to *session.Session) {
 	m.to = to
 }
 
-// isOver reports whether the claim is lost: its session has ended, or the one that it may have moved to, or it
-// has expired. claims.mu is held.
+// isOver reports whether the claim is lost: it has expired, or its session, or the one to which it
+// may have moved, has ended. claims.mu is held.
 func (m *localClaim) isOver() bool {
 	if !m.over && (m.sess != nil && m.sess.Over() || m.to != nil && m.to.Over()) { //mutant:pg-session-over-is-lost
 		m.over, m.ends = true, store.Now()
@@ -167,12 +168,13 @@ func (m *localClaim) isOver() bool {
 	return m.over || m.out //mutant:pg-being-taken-out-is-lost
 }
 
-// goes reports whether what is stored of the claim has an expiry of its own, and goes by itself. claims.mu is held.
+// goes reports whether what is stored of the claim expires by itself. claims.mu is held.
 func (m *localClaim) goes() bool {
 	return m.sess == nil && m.to == nil && m.comes == 0 //mutant:pg-unanswered-ask-may-have-been-done
 }
 
-// gone is why a claim is lost, or nil. If it was broken and still exists, that is the reason.
+// gone returns why a claim is lost, or nil. If it was broken and is still stored, the error has the
+// reason.
 func (s *Store) gone(ctx context.Context, m *localClaim) error {
 	if m == nil {
 		return nil
@@ -193,8 +195,8 @@ func (s *Store) gone(ctx context.Context, m *localClaim) error {
 	return store.ErrLost
 }
 
-// leave notes that the owner has given the claim up, and as what, if it has not expired. done: nothing of it is stored, unless
-// an ask comes late.
+// leave notes that the owner has given the claim up. back is the hold as the owner released it, or
+// nil if it has expired. done: nothing of it is stored, unless an ask takes effect late.
 func (s *Store) leave(m *localClaim, back *store.Hold, done bool) {
 	if m == nil {
 		return
@@ -208,7 +210,7 @@ func (s *Store) leave(m *localClaim, back *store.Hold, done bool) {
 		return
 	}
 	m.ends = store.Now()
-	if !done { // a repeat comes before that
+	if !done { // the owner repeats the release before that
 		m.ends = m.ends.Add(s.claims.patience)
 	}
 	s.poke()
@@ -223,8 +225,7 @@ func (s *Store) asks(m *localClaim, c *store.Claim) {
 	}
 }
 
-// forget forgets a claim without an entry, or whose entry expires by itself. claims.mu is
-// held.
+// forget drops a claim without an entry, or whose entry expires by itself. claims.mu is held.
 func (s *Store) forget(m *localClaim) {
 	m.into(nil)
 	if s.claims.of[m.id] == m {
@@ -232,7 +233,7 @@ func (s *Store) forget(m *localClaim) {
 	}
 }
 
-// poke has due work checked again.
+// poke makes the background goroutine check for due work.
 func (s *Store) poke() {
 	select {
 	case s.claims.wake <- struct{}{}:
@@ -240,8 +241,8 @@ func (s *Store) poke() {
 	}
 }
 
-// due begins what is due, and returns when to look again at the latest. A timer stands
-// still while the machine is suspended, so that is soon.
+// due starts due work and returns when to check again at the latest. That is soon, because a timer
+// stands still while the machine is suspended.
 func (s *Store) due(now store.Instant) (next store.Instant) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
@@ -260,7 +261,7 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 			if now > m.ends.Add(remembered) {
 				s.forget(m)
 			}
-		case begun == renewers: // the next time
+		case begun == renewers: // the rest is for the next call
 			next = now
 		default:
 			begun++
@@ -272,8 +273,8 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 	return next
 }
 
-// takeOut removes an expired claim whose session goes on. One that could not be released is released on its
-// owner's terms, so that it blocks for as long as if the release had been answered.
+// takeOut removes an expired claim whose session continues. If its release was not answered,
+// takeOut repeats that release, so that the hold blocks for as long as if it had been answered.
 func (s *Store) takeOut(m *localClaim) {
 	ctx, cancel := context.WithTimeout(s.ctx, 4*time.Second)
 	defer cancel()
@@ -284,7 +285,7 @@ func (s *Store) takeOut(m *localClaim) {
 	var err error
 	if back != nil { //mutant:pg-given-back-is-taken-out
 		var f *found
-		if f, err = s.giveBack(ctx, back); err == nil && f.lost() != nil { // an ask that came late may have brought another
+		if f, err = s.giveBack(ctx, back); err == nil && f.lost() != nil { // a late ask may have added another entry
 			_, err = s.giveBack(ctx, &store.Hold{Name: m.name, ID: m.id, Announce: announces}) //mutant:pg-late-behind-a-release
 		}
 	} else {
@@ -301,7 +302,7 @@ func (s *Store) takeOut(m *localClaim) {
 		}
 		return
 	}
-	if err == nil { // what comes late by then is taken out then
+	if err == nil { // an ask that takes effect by then is undone then
 		m.ends = store.Now().Add(max(s.claims.expects(m), 0) + 10*time.Millisecond)
 		return
 	}

@@ -76,7 +76,7 @@ func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 		t.Helper()
 		c.n.Store(0)
 		if do(); c.n.Load() != want {
-			t.Errorf("%s: %d statements, want %d", what, c.n.Load(), want)
+			t.Errorf("%s: got %d statements, want %d", what, c.n.Load(), want)
 		}
 	}
 	claim := func(weight int64) store.Claim {
@@ -108,7 +108,7 @@ func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 	writer := claim(store.Full)
 	for _, what := range []string{"a new name", "a known name"} {
 		is(1, "ask for "+what, func() { h = granted(writer) })
-		is(1, "give back "+what, release(h))
+		is(1, "release of "+what, release(h))
 		writer = claim(store.Full)
 	}
 	h = granted(writer)
@@ -120,17 +120,17 @@ func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 		waiting = append(waiting, c)
 	}
 	for i, c := range waiting { // at first the store expects nobody
-		is(max(2-int64(i), 1), "give to one who waits", release(h))
+		is(max(2-int64(i), 1), "release to a waiter", release(h))
 		h = granted(c)
 	}
 	is(1, "ask for a known name that is held", func() { mustAsk(t, s, claim(store.Full)) })
 	if st := state(t, s, "n"); len(st.Entries) != 2 || st.Entries[0].ID != h.ID || st.Entries[1].Granted {
-		t.Fatalf("behind a hold there are %+v", st)
+		t.Fatalf("behind a hold: got %+v", st)
 	}
 	for _, not := range []store.Hold{{Name: "n", ID: h.ID, Token: h.Token + 1}, {Name: "n", ID: me.NewID(), Token: h.Token}} {
 		s.ways.set("n", next)
 		if err := s.Release(t.Context(), not); !errors.Is(err, store.ErrLost) {
-			t.Fatalf("what is not held is given back: %v", err)
+			t.Fatalf("release with a wrong id or token: %v, want ErrLost", err)
 		}
 	}
 	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: state(t, s, "n").Entries[1].ID}); err != nil {
@@ -140,9 +140,9 @@ func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 	left.PositionTTL = time.Microsecond // it expires before anything else arrives
 	mustAsk(t, s, left)
 	s.ways.set("n", next)
-	is(2, "give back before one who has left", release(h))
+	is(2, "release before an expired waiter", release(h))
 	if st := state(t, s, "n"); len(st.Entries) != 0 {
-		t.Errorf("one who has left is there: %+v", st)
+		t.Errorf("the expired waiter is still listed: %+v", st)
 	}
 	for _, want := range []int64{2, 2, 1} { // the store expects nobody, then one, then two
 		h = granted(claim(store.Full))
@@ -150,18 +150,18 @@ func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 		mustAsk(t, s, one)
 		mustAsk(t, s, two)
 		by := s.ways.get("n")
-		is(want, "give to two who wait", release(h))
+		is(want, "release to two waiters", release(h))
 		h = granted(one)
 		other := granted(two)
 		mustAsk(t, s, last)
 		s.ways.set("n", next)
-		is(2, "give back beside another", release(h))
+		is(2, "release beside another hold", release(h))
 		s.ways.set("n", next)
-		is(1, "give back beside nobody", release(other))
+		is(1, "release with no other entry", release(other))
 		s.ways.set("n", by+1)
-		is(1, "give back alone, though others were expected", release(granted(last)))
+		is(1, "release with no other entry, where others were expected", release(granted(last)))
 		if s.ways.get("n") != alone {
-			t.Error("nobody is let in any more, and somebody still is expected")
+			t.Error("no waiter is left, but the store still expects one")
 		}
 		s.ways.set("n", by+1)
 	}
@@ -173,7 +173,7 @@ func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 		h.Used = h.Token + 2
 		release(h)()
 		if st, err := s.look(t.Context(), "n"); err != nil || st.q.Last != h.Used {
-			t.Errorf("of a block up to %d the newest used is %d: the newest drawn is %d, %v", h.Token+4, h.Used, st.q.Last, err)
+			t.Errorf("of a block up to %d with newest used %d: got newest drawn %d, %v", h.Token+4, h.Used, st.q.Last, err)
 		}
 		block.ID = me.NewID()
 	}
@@ -181,7 +181,7 @@ func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 		s.ways.set(string(rune('a'+i)), next)
 	}
 	if n := len(s.ways.are); n > mostNames {
-		t.Errorf("%d names are remembered", n)
+		t.Errorf("the store remembers %d names", n)
 	}
 }
 
@@ -198,11 +198,11 @@ func TestACrowdCostsFewStatementsALock(t *testing.T) {
 		var took time.Duration
 		t.Run(fmt.Sprint("try ", tries), func(t *testing.T) { each, unanswered, took = crowd(t, n) })
 		if unanswered > 0 && took > tooSlow && tries < 10 {
-			t.Logf("this machine is too slow: a statement that nobody blocks took %v", took)
+			t.Logf("this machine is too slow: an unblocked statement took %v", took)
 			continue
 		}
 		if each > 15 || unanswered > 0 {
-			t.Errorf("%.1f statements a lock, want at most 15; %d were not answered", each, unanswered)
+			t.Errorf("got %.1f statements per lock, want at most 15; %d got no answer", each, unanswered)
 		}
 		return
 	}
@@ -273,7 +273,7 @@ func TestManyLeasesAreRenewedByFewStatements(t *testing.T) {
 		})
 	}
 	all.Wait()
-	until(t, "all are kept by a session", func() bool {
+	until(t, "all holds are in a session", func() bool {
 		s.claims.mu.Lock()
 		defer s.claims.mu.Unlock()
 		for _, m := range s.claims.of {
@@ -289,14 +289,14 @@ func TestManyLeasesAreRenewedByFewStatements(t *testing.T) {
 	each := float64(writes.n.Load()-before) / time.Since(begun).Seconds()
 	t.Logf("%d leases: %.1f statements a second", n, each)
 	if each > 10 {
-		t.Errorf("%d leases: %.1f statements a second, want at most 10", n, each)
+		t.Errorf("%d leases: got %.1f statements a second, want at most 10", n, each)
 	}
 	if now := version(t, s, "lease 0"); now != row {
 		t.Error("a row was written")
 	}
 	for _, lease := range leases {
 		if !lease.Valid() {
-			t.Fatal("a lease is lost")
+			t.Fatal("a lease was lost")
 		}
 	}
 }

@@ -12,23 +12,22 @@ import (
 	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
 )
 
-// A db runs statements on the pool of either kind. Each is a transaction of its
-// own.
+// A db runs statements on either kind of pool. Each is a transaction of its own.
 type db interface {
 	// query runs a statement and calls row for each row of its result.
 	query(ctx context.Context, statement string, args []any, how how, row func(scan func(...any) error) error) error
-	// config is how to open one more connection. It is the caller's.
+	// config returns how to open one more connection. The caller may change it.
 	config(ctx context.Context) (*pgx.ConnConfig, error)
 	address() string
-	// bounded says how many connections there are at most for renewals; 0: others
-	// of the pool cannot keep a renewal waiting.
+	// bounded returns how many connections there are at most for renewals; 0: other users of the
+	// pool cannot keep a renewal waiting.
 	bounded() int
 	closeReserve()
 }
 
 // how says how a statement is run.
 type how struct {
-	pinned bool // it has to be READ COMMITTED, whatever the user's default is
+	pinned bool // it must be READ COMMITTED, whatever the user's default is
 	urgent bool // a lease is lost if it waits for long
 }
 
@@ -37,12 +36,11 @@ type pgxDB struct {
 	pool    *pgxpool.Pool
 	at      string
 	mode    pgx.QueryExecMode
-	plain   atomic.Bool // no statement is kept prepared, as a pooler is in between
+	plain   atomic.Bool // no statement is kept prepared, because a pooler is in between
 	reserve reserve
 }
 
-// onPgx takes from the pool what is wanted often: its Config is copied each
-// time.
+// onPgx reads the settings that are needed often, because each call of Config copies it.
 func onPgx(pool *pgxpool.Pool) *pgxDB {
 	c := pool.Config().ConnConfig
 	d := &pgxDB{pool: pool, mode: c.DefaultQueryExecMode, at: connect.Address(c)}
@@ -78,8 +76,8 @@ func (d *pgxDB) query(ctx context.Context, statement string, args []any, how how
 	return err
 }
 
-// acquire takes a connection out of the pool, or, if the statement is urgent and
-// all of the pool are in use, out of the reserve.
+// acquire takes a connection out of the pool. For an urgent statement, it takes one out of the
+// reserve if all connections of the pool are in use.
 func (d *pgxDB) acquire(ctx context.Context, urgent bool) (*pgxpool.Conn, error) {
 	if !urgent {
 		return d.pool.Acquire(ctx)
@@ -87,9 +85,9 @@ func (d *pgxDB) acquire(ctx context.Context, urgent bool) (*pgxpool.Conn, error)
 	return d.reserve.acquire(ctx, d.pool, d.pool.Config)
 }
 
-// unprepared reports whether a statement was not run because it was prepared
-// on another connection than the pool assumed: a pooler is in between. pgx
-// names a prepared statement after its text, so no other statement was run.
+// unprepared reports whether a statement was not run because it was prepared on another connection
+// than the pool assumed: a pooler is in between. pgx names a prepared statement after its text, so
+// no other statement was run instead.
 func unprepared(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == "26000" || e.Code == "42P05" || e.Code == "08P01")
@@ -102,7 +100,7 @@ func pgxQuery(ctx context.Context, conn *pgx.Conn, mode pgx.QueryExecMode, state
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback(ctx) // nothing, once it is committed
+		defer tx.Rollback(ctx) // does nothing after the commit
 		if err := each(ctx, tx.Query, statement, args, row); err != nil {
 			return err
 		}
@@ -125,12 +123,12 @@ func each(ctx context.Context, query func(context.Context, string, ...any) (pgx.
 	return rows.Err()
 }
 
-// notRun is an error of a statement that surely was not run and may be now.
+// notRun is the error of a statement that certainly was not run and may be sent again now.
 type notRun struct{ error }
 
 func (e notRun) Unwrap() error { return e.error }
 
-// notSent is an error of a statement for which there was no connection.
+// notSent is the error of a statement for which there was no connection.
 type notSent struct{ error }
 
 func (e notSent) Unwrap() error { return e.error }

@@ -16,26 +16,25 @@ import (
 // form is the version of the stored form. The first had no sessions.
 const form = 2
 
-// A found is what a statement answers: what is stored of a name, and how the
-// operation came out.
+// A found is the result of a statement: what is stored of a name, and the outcome of the operation.
 type found struct {
 	there   bool   // there is a row
 	verdict string // "": done; "L": lost; "I": not upgradeable
 	reason  []byte // why an operator broke the hold, as it is stored
-	woken   int64  // how many were notified of their grant
+	woken   int64  // how many waiters were notified of their grant
 	now     int64
 	form    int64
 	sane    bool // the arrays are of one length
 	q       queue.Queue
-	in      map[store.ID]session.ID // that keep entries
-	was     session.ID              // that kept the entry of the operation before it
-	ended   over                    // of those
-	skipped int                     // how many wait behind the first that waits, and ahead of a claim, and are not in q
+	in      map[store.ID]session.ID // sessions that keep entries
+	was     session.ID              // session that kept the entry before the operation
+	ended   over                    // sessions of these that have ended
+	skipped int                     // waiters that are not in q: behind the first waiter and ahead of the claim
 	name    []byte
-	bad     error // in an entry
+	bad     error // what is wrong with an entry
 }
 
-// A row is one entry of a found, with the values for all of them.
+// A row is one entry of a found, with the values that all entries share.
 type row struct {
 	now, form, last                                  int64
 	sane                                             bool
@@ -45,19 +44,19 @@ type row struct {
 	token, upgradeToken, since, expires, keep, delay int64
 }
 
-// dests is where to scan a row to.
+// dests returns the scan targets of a row.
 func (r *row) dests() []any {
 	return []any{&r.now, &r.form, &r.sane, &r.last,
 		&r.id, &r.lim, &r.weight, &r.want, &r.turn, &r.n, &r.shown, &r.token, &r.upgradeToken, &r.since, &r.expires, &r.keep, &r.delay, &r.broken, &r.owner, &r.session, &r.asks}
 }
 
-// add takes a row in.
+// add adds a row.
 func (f *found) add(r *row) {
 	f.there = true
 	f.now, f.form, f.sane = r.now, r.form, r.sane
 	f.q.Last = r.last
 	if r.id == nil {
-		return // there is no such entry
+		return // there is no entry
 	}
 	var id store.ID
 	if copy(id[:], r.id) != len(r.id) || len(r.id) != len(id) || r.n < 1 || r.n > store.MaxBlock {
@@ -71,7 +70,7 @@ func (f *found) add(r *row) {
 	if reason := string(r.broken); reason != "" {
 		e.Broken = &reason
 	}
-	if asks := string(r.asks); asks != "" && (r.token == 0 || r.want > r.weight) { // of another hold it is left from before the grant
+	if asks := string(r.asks); asks != "" && (r.token == 0 || r.want > r.weight) { // in any other hold it is left from before the grant
 		e.GiveUp = &asks
 	}
 	if len(r.session) == len(session.ID{}) {
@@ -85,7 +84,7 @@ func (f *found) add(r *row) {
 	f.q.Entries = append(f.q.Entries, e)
 }
 
-// entry is the entry of an id, or nil.
+// entry returns the entry of an id, or nil.
 func (f *found) entry(id store.ID) *queue.Entry {
 	for i := range f.q.Entries {
 		if e := &f.q.Entries[i]; e.ID == id {
@@ -95,7 +94,7 @@ func (f *found) entry(id store.ID) *queue.Entry {
 	return nil
 }
 
-// isBehind reports whether an entry waits behind another that waits.
+// isBehind reports whether an entry waits behind another waiter.
 func (f *found) isBehind(id store.ID) bool {
 	for i := range f.q.Entries {
 		if e := &f.q.Entries[i]; !e.Granted {
@@ -105,7 +104,7 @@ func (f *found) isBehind(id store.ID) bool {
 	return false
 }
 
-// poll is the answer to a claim, from the entries found.
+// poll answers a claim from the entries found.
 func (f *found) poll(c *store.Claim) (store.Answer, error) {
 	a, err := f.q.Poll(f.time(), c.Name, c)
 	if err == nil && !a.Granted {
@@ -116,7 +115,7 @@ func (f *found) poll(c *store.Claim) (store.Answer, error) {
 
 func (f *found) time() queue.Time { return queue.Time{Clock: f.now, Wall: f.now} }
 
-// check is an error if the stored state is foreign, newer or damaged.
+// check returns an error if the stored state is foreign, newer or damaged.
 func (s *Store) check(f *found, name string) error {
 	switch where := fmt.Sprintf("the row of %q in %s of %s", name, s.where(), s.address); {
 	case !f.there:
@@ -131,7 +130,7 @@ func (s *Store) check(f *found, name string) error {
 	return nil
 }
 
-// lost is the error of a verdict, if that is lost.
+// lost returns an error if the hold is lost: there is no row, or the verdict says so.
 func (f *found) lost() error {
 	switch {
 	case !f.there:
@@ -142,9 +141,8 @@ func (f *found) lost() error {
 	return queue.LostFor(string(f.reason))
 }
 
-// act runs one of the full statements. over has the sessions that have ended for
-// good, and expired claims of this process. A missing row is no error, nor is a
-// missing table.
+// act runs one of the full statements. over has the sessions whose end is final, and expired claims
+// of this process. A missing row or table is no error.
 func (s *Store) act(ctx context.Context, what, name string, over over, statement string, args ...any) (*found, error) {
 	var f *found
 	ended, ago := over.text()
@@ -174,13 +172,13 @@ func (s *Store) finish(f *found, err error, what, name string) (*found, error) {
 	return f, s.check(f, name)
 }
 
-// look reads what is stored of a name, and for how long the sessions of those that hold go on.
+// look reads what is stored of a name, and how long the sessions of its holders still last.
 func (s *Store) look(ctx context.Context, name string) (*found, error) {
 	return s.read(ctx, "look at", name, s.do.ahead, []byte(name), []byte{})
 }
 
-// lookAhead reads what a claim has to know of those ahead of it, and knows of those that hold, and of the first that waits, whether
-// they live.
+// lookAhead reads what a claim must know of the entries ahead of it, and finds out whether the
+// holders and the first waiter live.
 func (s *Store) lookAhead(ctx context.Context, name string, id store.ID) (*found, error) {
 	f, err := s.read(ctx, "look at", name, s.do.ahead, []byte(name), id[:])
 	if err == nil {
@@ -189,8 +187,7 @@ func (s *Store) lookAhead(ctx context.Context, name string, id store.ID) (*found
 	return f, err
 }
 
-// read runs a statement that returns entries of a name, and how many others wait
-// ahead.
+// read runs a statement that returns entries of a name, and the number of other waiters ahead.
 func (s *Store) read(ctx context.Context, what, name, statement string, args ...any) (*found, error) {
 	var f *found
 	err := s.run(ctx, statement, args, func() { f = &found{} }, func(scan func(...any) error) error {
@@ -209,7 +206,7 @@ func (s *Store) read(ctx context.Context, what, name, statement string, args ...
 	return s.finish(f, err, what, name)
 }
 
-// An array is an array of the server's as text, which every driver can send.
+// An array builds an array of the server as text, which every driver can send.
 type array struct{ strings.Builder }
 
 func (a *array) next() {
@@ -235,7 +232,7 @@ func (a *array) bytes(b string) {
 	a.WriteString(`"\\x` + hex.EncodeToString([]byte(b)) + `"`)
 }
 
-// session adds the id of a session, or ” for none.
+// session adds the id of a session, or an empty value for none.
 func (a *array) session(id session.ID) {
 	if id == (session.ID{}) {
 		a.bytes("")

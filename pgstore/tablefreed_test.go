@@ -29,7 +29,7 @@ func TestAHoldFreedInASessionIsLostWithItsReason(t *testing.T) {
 	frees(t, other, h, "it hangs")
 	a := mustAsk(t, other, w)
 	if !a.Granted || a.Token <= h.Token {
-		t.Fatalf("the next: %+v", a)
+		t.Fatalf("the next claim: got %+v", a)
 	}
 	next := store.Hold{Name: "n", ID: w.ID, Token: a.Token, TTL: w.TTL}
 	for range 2 {
@@ -37,12 +37,12 @@ func TestAHoldFreedInASessionIsLostWithItsReason(t *testing.T) {
 		mustRenew(t, other, next)
 	}
 	if st := state(t, s, "n"); len(st.Entries) != 2 || !st.Entries[0].Freed || st.Entries[0].ID != h.ID || st.Entries[1].Freed {
-		t.Errorf("there is %+v", st.Entries)
+		t.Errorf("got entries %+v", st.Entries)
 	}
 	storetest.IsLostFor(t, "it hangs", s.Release(t.Context(), h), "the release")
 	mustRenew(t, other, next)
 	if st := state(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].ID != w.ID {
-		t.Errorf("given back, and there is %+v", st.Entries)
+		t.Errorf("after the release: got entries %+v", st.Entries)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestAFreedHoldIsRemovedFromALiveSession(t *testing.T) {
 	s.claims.of[h.ID].ends = store.Now() // a TTL later
 	s.claims.mu.Unlock()
 	s.poke()
-	until(t, "it is not there", func() bool { return len(state(t, s, "n").Entries) == 0 })
+	until(t, "the hold is removed", func() bool { return len(state(t, s, "n").Entries) == 0 })
 }
 
 // The statements that release the only entry of a name, each in its way, do not take a freed entry for a hold.
@@ -72,7 +72,7 @@ func TestAFreedHoldIsReleasedAsLost(t *testing.T) {
 			s.ways.set("n", by)
 			storetest.IsLostFor(t, "it hangs", s.Release(t.Context(), h), "the release")
 			if st := state(t, s, "n"); len(st.Entries) != 0 {
-				t.Errorf("there is %+v", st.Entries)
+				t.Errorf("got entries %+v", st.Entries)
 			}
 		})
 	}
@@ -83,7 +83,7 @@ func TestAFreedHoldIsReleasedAsLost(t *testing.T) {
 		frees(t, second(t, s), holds[1], "it hangs")
 		errs := s.ReleaseAll(t.Context(), holds)
 		if errs[0] != nil || errs[2] != nil {
-			t.Errorf("the others: %v", errs)
+			t.Errorf("the other holds: %v", errs)
 		}
 		storetest.IsLostFor(t, "it hangs", errs[1], "the release")
 	})
@@ -103,7 +103,7 @@ func TestAClaimOnAFreedNameIsGrantedAtOnce(t *testing.T) {
 	c := mutex("n")
 	c.Limit, c.Weight, c.Try = 3, 1, true
 	if a := mustAsk(t, s, c); a.Granted || a.Holding != 3 || len(a.Holders) != 3 {
-		t.Errorf("%+v, want it refused by three", a)
+		t.Errorf("got %+v, want a refusal by three holders", a)
 	}
 }
 
@@ -127,19 +127,19 @@ func TestAnUnansweredBreakNowIsRepeated(t *testing.T) {
 		return errCut
 	})
 	if err := other.BreakHold(t.Context(), b); err == nil || store.Definite(err) {
-		t.Fatalf("a break that was not answered: %v", err)
+		t.Fatalf("an unanswered break: %v", err)
 	}
 	if st := state(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].Broken != b.Reason || st.Entries[0].Freed {
-		t.Fatalf("not freed yet, and there is %+v", st.Entries)
+		t.Fatalf("before the call of the owner: got entries %+v, want the hold not freed", st.Entries)
 	}
 	meddle(other, func(string, []any) error { return nil })
 	late(t, other, other.do.breaks, args)
 	if a := mustAsk(t, other, mutex("n")); !a.Granted {
-		t.Errorf("the next: %+v", a)
+		t.Errorf("the next claim: got %+v", a)
 	}
 	storetest.IsLostFor(t, "it hangs", s.Renew(t.Context(), []store.Hold{h})[0].Err, "the renewal")
 	if err := other.BreakHold(t.Context(), b); !errors.Is(err, store.ErrLost) {
-		t.Errorf("a break of what is freed: %v", err)
+		t.Errorf("a break of a freed hold: %v, want ErrLost", err)
 	}
 }
 
@@ -154,18 +154,18 @@ func TestAHoldThatHasEndedIsDroppedByABreakNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st := state(t, s, "n"); len(st.Entries) != 1 {
-		t.Fatalf("given back before the instant of its grant: %+v", st)
+		t.Fatalf("released before the time of its grant: got %+v", st)
 	}
 	if err := s.BreakHold(t.Context(), store.Break{Name: "n", ID: h.ID, Token: h.Token, Now: true}); err != nil {
 		t.Fatal(err)
 	}
 	if st := state(t, s, "n"); len(st.Entries) != 0 {
-		t.Errorf("broken now, and there is %+v", st.Entries)
+		t.Errorf("after BreakHold with Now: got entries %+v", st.Entries)
 	}
 }
 
 // The comparison found this, with the seed 2695761801: the freed hold stayed until its grant ended, as other holds do.
-func TestAFreedHoldThatIsGivenBackIsDroppedThoughTheClockHasGoneBack(t *testing.T) {
+func TestAFreedHoldThatIsReleasedIsDroppedAfterTheClockWentBack(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UnixMicro()
 	s := tableAt(t, nil, &now)
@@ -175,9 +175,9 @@ func TestAFreedHoldThatIsGivenBackIsDroppedThoughTheClockHasGoneBack(t *testing.
 	}
 	now -= time.Second.Microseconds()
 	if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
-		t.Errorf("the release of a freed hold: %v, want %v", err, store.ErrLost)
+		t.Errorf("release of a freed hold: %v, want %v", err, store.ErrLost)
 	}
 	if st := state(t, s, "n"); len(st.Entries) != 0 {
-		t.Errorf("it is there still: %+v", st)
+		t.Errorf("the hold is still listed: %+v", st)
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// callHolders calls the sessions of the other holders of a name when a claim begins to ask them to give it up,
-// each once: so their next renewals read why. A failed call is repeated next time. A claim granted later reads
-// with its first renewal. The claim waits, and lasts for a while from then on, or is a hold whose upgrade is
-// pending.
+// callHolders calls the sessions of the other holders of a name, each once, when a claim begins to
+// ask them to give up. Their next renewals then read why. A failed call is repeated next time. A
+// claim that is granted later reads the request with its first renewal. The asking claim is a hold
+// with a pending upgrade, or a waiter, which then lasts for the time given.
 func (s *Store) callHolders(ctx context.Context, m *localClaim, why string, lasts time.Duration, f *found) {
 	s.claims.mu.Lock()
 	if m.asks != why {
@@ -43,16 +43,17 @@ func (s *Store) callHolders(ctx context.Context, m *localClaim, why string, last
 
 // A standing is a hold as its owner knows it.
 type standing struct {
-	m     *localClaim // or nil
+	m     *localClaim // may be nil
 	name  string
 	id    store.ID
 	token int64
-	in    session.ID // that keeps it, or zero
-	calls int64      // of that, before its row is read
+	in    session.ID // session that keeps it, or zero
+	calls int64      // of that session, before the row is read
 }
 
-// stand reads which of the holds stand in their rows, all by one statement that writes nothing, and why each is asked to be given up.
-// What has died asks for nothing: it is taken out, and the rows are read again.
+// stand reads which of the holds are still in their rows, and why each is asked to give up. It is
+// one statement that writes nothing. The dead ask for nothing: stand removes their entries and
+// reads the rows again.
 func (s *Store) stand(ctx context.Context, all []standing) (why map[int]string, err error) {
 	for range repeats {
 		var names, ids, tokens, in array
@@ -62,7 +63,7 @@ func (s *Store) stand(ctx context.Context, all []standing) (why map[int]string, 
 			tokens.number(all[i].token)
 			in.session(all[i].in)
 		}
-		asking := map[session.ID]string{} // sessions, and one of the names in which they ask
+		asking := map[session.ID]string{} // sessions, each with one of the names in which it asks
 		begin := func() { why = map[int]string{}; clear(asking) }
 		err = s.run(ctx, s.do.stands, []any{names.text(), ids.text(), tokens.text(), in.text()}, begin, func(scan func(...any) error) error {
 			var i int64
@@ -85,7 +86,8 @@ func (s *Store) stand(ctx context.Context, all []standing) (why map[int]string, 
 	return why, nil
 }
 
-// died takes out what those keep of the sessions that have ended, each in the name that is given, and reports whether any has.
+// died removes the entries of those sessions that have ended, each in the name given, and reports
+// whether any has.
 func (s *Store) died(ctx context.Context, all map[session.ID]string) (any bool, err error) {
 	var ask []session.ID
 	for in := range all {
@@ -111,9 +113,12 @@ func (s *Store) died(ctx context.Context, all map[session.ID]string) (any bool, 
 	return any, nil
 }
 
-// seeRows reads the rows of the holds with which nothing is to be done if they stand there: those that were not read for long, whose
-// sessions were called, or that are asked to be given up; if their sessions were renewed since the renewal began. What does not stand
-// there as is known here, or is not answered, has a renewal of its own.
+// seeRows reads the rows of holds that need nothing else if the rows are as expected: holds that
+// were not read for long, whose sessions were called, or that are asked to give up. Their sessions
+// must have been renewed since the renewal began. A hold whose row is not as expected has a renewal
+// of its own. If the read fails, so has each hold whose session was called, or that was not read
+// for long. A hold that is read only because it is asked to give up is renewed by its session, and
+// its next renewal reads again.
 func (s *Store) seeRows(ctx context.Context, holds []store.Hold, began store.Instant) {
 	var all []standing
 	s.claims.mu.Lock()
@@ -150,14 +155,15 @@ func (s *Store) seeRows(ctx context.Context, holds []store.Hold, began store.Ins
 	}
 }
 
-// isAsked notes why a hold is asked to be given up, as was read since an instant. claims.mu is held.
+// isAsked notes why a hold is asked to give up, as read by a statement sent at the instant read.
+// claims.mu is held.
 func (m *localClaim) isAsked(reason string, read store.Instant) {
 	m.returned.GiveUp = reason
 	m.asked = reason != "" || m.askedAt >= read //mutant:pg-asked-while-it-is-read
 }
 
-// whyAsked adds to the renewals of holds whose rows were written why these are asked to give up. It writes
-// nothing, and a failure is left to the next renewal: so no hold is lost by being asked.
+// whyAsked adds to the renewals of holds whose rows were written why these are asked to give up. It
+// writes nothing, and leaves a failure to the next renewal: no hold is lost because it was asked.
 func (s *Store) whyAsked(ctx context.Context, written []*renewal, out []store.Renewal) {
 	var all []standing
 	var of []*renewal
@@ -186,7 +192,7 @@ func (s *Store) whyAsked(ctx context.Context, written []*renewal, out []store.Re
 	}
 }
 
-// callsYet reports whether an ask has to call holders yet.
+// callsYet reports whether an ask still has to call holders.
 func (k *asking) callsYet() bool {
 	k.claims.mu.Lock()
 	defer k.claims.mu.Unlock()

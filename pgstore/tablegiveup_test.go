@@ -14,7 +14,7 @@ func asks(t *testing.T, s *Store, name, reason string) store.Claim {
 	c := mutex(name)
 	c.GiveUp = reason
 	if a := mustAsk(t, s, c); a.Granted {
-		t.Fatalf("%q is free", name)
+		t.Fatalf("%q is free, want it held", name)
 	}
 	return c
 }
@@ -23,7 +23,7 @@ func asks(t *testing.T, s *Store, name, reason string) store.Claim {
 func isAsked(t *testing.T, s *Store, h store.Hold, want string) {
 	t.Helper()
 	if r := mustRenew(t, s, h); r.GiveUp != want {
-		t.Fatalf("%q is asked to be given up for %q, want %q", h.Name, r.GiveUp, want)
+		t.Fatalf("%q: got request %q, want %q", h.Name, r.GiveUp, want)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestAHoldNotifiedWhileItIsReadIsReadAgain(t *testing.T) {
 	for i, want := range []int32{1, 2, 2} {
 		isAsked(t, s, h, "")
 		if n := reads.Load(); n != want {
-			t.Fatalf("the row was read %d times by %d renewals, want %d", n, i+1, want)
+			t.Fatalf("got %d reads of the row in %d renewals, want %d", n, i+1, want)
 		}
 	}
 }
@@ -98,9 +98,9 @@ func TestADeadWaiterAsksNoHolderToGiveUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The store heard a moment ago that the session goes on.
-	until(t, "the next is heard", func() bool { return mustRenew(t, s, h).GiveUp == "next" })
+	until(t, "the holder gets the next request", func() bool { return mustRenew(t, s, h).GiveUp == "next" })
 	if e := state(t, s, "n").Entries; len(e) != 2 || e[1].GiveUp != "next" {
-		t.Errorf("there is %+v", e)
+		t.Errorf("got entries %+v", e)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestAnUpgradeAsksTheOtherHolders(t *testing.T) {
 	change(1, store.Full)
 	change(1, store.Full)
 	if have := calls.Load(); have != 2 {
-		t.Fatalf("%d calls, of which one failed", have)
+		t.Fatalf("got %d calls, one of which failed", have)
 	}
 	isAsked(t, other, r, "please")
 	isAsked(t, s, u, "")
@@ -158,7 +158,7 @@ func TestAnUpgradeAsksTheOtherHolders(t *testing.T) {
 	isAsked(t, other, r, "")
 	change(3, store.Full)
 	if have := calls.Load(); have != 3 {
-		t.Fatalf("%d calls of two upgrades, of which one failed", have)
+		t.Fatalf("got %d calls of two upgrades, one of which failed", have)
 	}
 	isAsked(t, other, r, "please")
 }
@@ -185,7 +185,7 @@ func TestADeadUpgraderAsksNoHolderToGiveUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The store heard a moment ago that the session goes on.
-	until(t, "nobody is heard", func() bool { return mustRenew(t, s, h).GiveUp == "" })
+	until(t, "the holder gets no request", func() bool { return mustRenew(t, s, h).GiveUp == "" })
 }
 
 // A session that was called reads all its rows with one statement, and writes none that is as the store knows it.
@@ -215,7 +215,7 @@ func TestACallCostsOneReadOfAllRows(t *testing.T) {
 		}
 	}
 	if after := version(t, s, "one") + version(t, s, "two"); after != before || reads.Load() != 1 {
-		t.Errorf("%d reads, the rows were %s, are %s", reads.Load(), before, after)
+		t.Errorf("got %d reads; the rows changed from %s to %s", reads.Load(), before, after)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestAMismatchNamesTheSmallestTotal(t *testing.T) {
 	} {
 		var m *store.MismatchError
 		if err := ask(mutex("n")); !errors.As(err, &m) || m.Have != 3 || m.Want != store.Full {
-			t.Errorf("a lock, where there are slots: %v", err)
+			t.Errorf("a lock where there are slots: %v", err)
 		}
 	}
 }

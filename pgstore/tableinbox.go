@@ -17,38 +17,36 @@ import (
 )
 
 const (
-	// pingEvery is how often the connection that listens is tried when it is
-	// silent.
+	// pingEvery is how often a silent connection that listens is tested.
 	pingEvery = 5 * time.Second
-	// A broken connection is replaced after a pause between these.
+	// Bounds of the pause before a broken connection is replaced.
 	leastPause = 50 * time.Millisecond
 	mostPause  = 3 * time.Second
-	// The first notification, which we send to ourselves, is waited for at most
-	// so long: where a pooler is in between, and on a connection to the server
-	// itself, which may be slow and no more.
+	// How long to wait for the first notification, which we send to ourselves: behind a pooler, and
+	// on a connection to the server itself, which may just be slow.
 	pooledEcho = 2 * time.Second
 	directEcho = 30 * time.Second
 )
 
-// An inbox is the one connection of a Store that listens, for as long as anybody does.
+// An inbox is the one connection of a Store that listens. It is open while there are listeners.
 type inbox struct {
 	mu      sync.Mutex
 	of      map[string]*channel // by name
 	keeps   bool                // a goroutine keeps the connection open
-	differs bool                // something else is to be listened to than before
+	differs bool                // the connection does not yet follow the current channels
 	wake    context.CancelFunc  // ends the wait for the next notification
 }
 
-// A channel is one with listeners. It is guarded by inbox.mu.
+// A channel is a channel with listeners. It is guarded by inbox.mu.
 type channel struct {
 	listeners map[*listener]bool
-	asked     bool          // the connection that is open listens to it
-	isOpen    bool          // one has
-	open      chan struct{} // closed when one does, or when it was given up
+	asked     bool          // the current connection listens to it
+	isOpen    bool          // some connection has listened to it
+	open      chan struct{} // closed when isOpen is set, or when the channel was given up
 	err       error         // why it was given up
 }
 
-// A listener is a listener of a channel.
+// A listener receives the notifications of a channel.
 type listener struct {
 	heard  func(payload string)
 	missed func() // some may have been missed
@@ -56,7 +54,8 @@ type listener struct {
 	gone   bool   // it has stopped; guarded by inbox.mu
 }
 
-// add begins to listen to a channel. Who stays and is there already is not added once more.
+// add begins to listen to a channel. It does not add a listener that stays if the channel has
+// listeners.
 func (b *inbox) add(s *Store, name string, l *listener) *channel {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,7 +80,7 @@ func (b *inbox) add(s *Store, name string, l *listener) *channel {
 	return c
 }
 
-// remove ends it.
+// remove removes a listener.
 func (b *inbox) remove(name string, l *listener) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,14 +95,15 @@ func (b *inbox) remove(name string, l *listener) {
 	}
 }
 
-// differ has the connection follow what is listened to. b.mu is held.
+// differ makes the connection follow the current channels. b.mu is held.
 func (b *inbox) differ() {
 	if b.differs = true; b.wake != nil {
 		b.wake()
 	}
 }
 
-// keep keeps the connection open while there are listeners. New channels are given up when an attempt fails.
+// keep keeps the connection open while there are listeners. When an attempt fails, it gives up new
+// channels.
 func (b *inbox) keep(s *Store) {
 	for pause := leastPause; ; pause = min(2*pause, mostPause) {
 		idle, err := b.read(s, func() { pause = leastPause })
@@ -117,7 +117,7 @@ func (b *inbox) keep(s *Store) {
 	}
 }
 
-// broke notes that the connection has ended, and reports whether none is needed.
+// broke notes that the connection has ended, and reports whether none is needed any more.
 func (b *inbox) broke(idle bool, err error, closed bool) (done bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,8 +136,8 @@ func (b *inbox) broke(idle bool, err error, closed bool) (done bool) {
 	return !b.keeps
 }
 
-// read delivers the notifications of one connection, until it breaks, the store is closed, or there are no
-// listeners: then it is idle. It calls listening once notifications come.
+// read delivers the notifications of one connection until it breaks, the Store is closed, or there
+// are no listeners (idle). It calls listening once notifications arrive.
 func (b *inbox) read(s *Store, listening func()) (idle bool, err error) {
 	ctx := s.ctx
 	soon, cancel := context.WithTimeout(ctx, directEcho)
@@ -155,14 +155,15 @@ func (b *inbox) read(s *Store, listening func()) (idle bool, err error) {
 		defer cancel()
 		conn.Close(bye)
 	}()
-	// The simple protocol has no prepared statement for a pooler to lose. Where
-	// idle connections are closed, this one is not: its silence is its work.
+	// The simple protocol has no prepared statement for a pooler to lose. The server must not close
+	// this connection for being idle: it is silent by design.
 	answers, err := conn.PgConn().Exec(soon, "SELECT pg_backend_pid(), set_config('idle_session_timeout', '0', false)").ReadAll()
 	if err != nil {
 		return false, err
 	}
-	// A pooler has numbers of its own. On a connection to the server that has the tables nothing
-	// needs to be tried: each notification wakes all who listen, and when many come they would all be.
+	// A pooler has process IDs of its own. A connection to the server that has the tables needs no
+	// test: each notification wakes all listeners, and if many processes start at once, they would
+	// all wake each other.
 	direct := string(answers[0].Rows[0][0]) == strconv.FormatUint(uint64(conn.PgConn().PID()), 10)
 	if !direct || s.listenAt != "" { //mutant:pg-listen-is-tried
 		within := pooledEcho
@@ -262,14 +263,15 @@ func (b *inbox) deliver(name, payload string) {
 	}
 }
 
-// isBehind reports whether something else is to be listened to than is.
+// isBehind reports whether the connection does not yet follow the current channels.
 func (b *inbox) isBehind() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.differs
 }
 
-// next is the next notification, or nil if none came within the time, or before something else is to be listened to.
+// next returns the next notification, or nil if none came within the time or before the channels
+// changed.
 func (b *inbox) next(ctx context.Context, conn *pgx.Conn, within time.Duration) (*pgconn.Notification, error) {
 	waiting, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -281,7 +283,8 @@ func (b *inbox) next(ctx context.Context, conn *pgx.Conn, within time.Duration) 
 	return receive(ctx, waiting, conn)
 }
 
-// receive is the next notification, or nil if none came before the end of waiting, which ends with ctx.
+// receive returns the next notification, or nil if none came before the end of waiting, which ends
+// with ctx.
 func receive(ctx, waiting context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	n, err := conn.WaitForNotification(waiting)
 	switch {
@@ -302,9 +305,8 @@ func (b *inbox) ping(ctx context.Context, conn *pgx.Conn, within time.Duration) 
 	return err
 }
 
-// echo sends a notification to this process over the pool. A pooler answers
-// LISTEN as if it worked, and then gives the server's connection to another
-// client: no notification comes.
+// echo sends a notification to this process over the pool. A pooler answers LISTEN as if it worked,
+// and then gives the server's connection to another client, so no notification arrives.
 func (b *inbox) echo(s *Store, conn *pgx.Conn, within time.Duration) error {
 	own := "holdfast_" + store.NewProcess().String()
 	waiting, cancel := context.WithTimeout(s.ctx, within)
@@ -316,7 +318,7 @@ func (b *inbox) echo(s *Store, conn *pgx.Conn, within time.Duration) error {
 	if err != nil && !unprepared(err) {
 		return err
 	}
-	waiting, cancel = context.WithTimeout(s.ctx, within) // from when it was sent
+	waiting, cancel = context.WithTimeout(s.ctx, within) // counts from the sending
 	defer cancel()
 	n, err := receive(s.ctx, waiting, conn)
 	if err == nil && n == nil {

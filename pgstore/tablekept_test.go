@@ -74,7 +74,7 @@ func TestUnchangedWaitersAndHoldsAreNotRewritten(t *testing.T) {
 		}
 	}
 	if after := version(t, s, "n"); after != before {
-		t.Errorf("the row was written: %s, now %s", before, after)
+		t.Errorf("the row was written: from %s to %s", before, after)
 	}
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestAHoldWhoseRowIsLostIsLost(t *testing.T) {
 		}
 	}
 	if after := version(t, s, "there"); after != before {
-		t.Errorf("the row was written: %s, now %s", before, after)
+		t.Errorf("the row was written: from %s to %s", before, after)
 	}
 }
 
@@ -121,15 +121,15 @@ func TestAGrantInTheQueueMovesToTheLongSession(t *testing.T) {
 	}
 	a := mustAsk(t, s, waits)
 	if !a.Granted || a.TTL > store.MaxPositionTTL || a.From == 0 {
-		t.Fatalf("%+v: want it for no longer than the session that keeps it lasts", a)
+		t.Fatalf("got %+v, want it for at most the time of its session", a)
 	}
 	h = store.Hold{Name: "n", ID: waits.ID, Token: a.Token, TTL: waits.TTL}
 	mustRenew(t, s, h)
 	if long := sessionOf(t, s, "n", h.ID); long == short || long == (session.ID{}) {
-		t.Errorf("it is kept by %v, was by %v", long, short)
+		t.Errorf("the hold is in session %v, was in %v", long, short)
 	}
 	if e := state(t, s, "n").Entries[0]; e.Expires <= store.MaxPositionTTL {
-		t.Errorf("renewed, it is %+v", e)
+		t.Errorf("after the renewal: got %+v", e)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestToAskForAHoldAgainShowsNoToken(t *testing.T) {
 	}
 	for _, ttl := range []time.Duration{waits.PositionTTL, waits.TTL, waits.TTL} {
 		if a := mustAsk(t, s, waits); !a.Granted || a.TTL != ttl {
-			t.Fatalf("%+v, want %v", a, ttl)
+			t.Fatalf("got %+v, want a TTL of %v", a, ttl)
 		}
 	}
 	dead(s)
@@ -186,12 +186,12 @@ func TestTheHoldOfADeadProcessIsFreedWithItsSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("free %v after its process died, whose sessions had %v left, with a lock delay of %v", time.Since(begun), left, c.LockDelay)
+	t.Logf("free %v after the death of its process, whose sessions had %v left, with a lock delay of %v", time.Since(begun), left, c.LockDelay)
 	if lease.Token() <= h.Token {
-		t.Errorf("token %d after %d", lease.Token(), h.Token)
+		t.Errorf("got token %d after %d, want a larger one", lease.Token(), h.Token)
 	}
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err == nil {
-		t.Error("the dead one's hold is renewed")
+		t.Error("the hold of the dead process was renewed")
 	}
 }
 
@@ -216,17 +216,17 @@ func TestAnUnrenewedClaimIsRemovedFromALiveSession(t *testing.T) {
 	s.renewed(s.claims.of[holds[0].ID], ttl, store.Now())                                   // except for this renewal
 	s.claims.mu.Unlock()
 	s.poke()
-	until(t, "the one that is not renewed has gone", func() bool {
+	until(t, "the unrenewed hold is removed", func() bool {
 		if err := s.Renew(t.Context(), holds[:1])[0].Err; errors.Is(err, store.ErrLost) {
-			t.Fatalf("the one that is renewed: %v", err)
+			t.Fatalf("the renewed hold: %v", err)
 		}
 		return state(t, s, "left").Entries[0].ID == waits.ID
 	})
 	if st := state(t, s, "renewed"); len(st.Entries) != 1 {
-		t.Errorf("the one that is renewed: %+v", st)
+		t.Errorf("the renewed hold: got %+v", st)
 	}
 	if err := s.Renew(t.Context(), holds[1:])[0].Err; !errors.Is(err, store.ErrLost) {
-		t.Errorf("the one that was taken out is renewed: %v", err)
+		t.Errorf("renewal of the removed hold: %v, want ErrLost", err)
 	}
 }
 
@@ -245,13 +245,13 @@ func TestABrokenHoldIsLostEvenIfItsSessionGoesOn(t *testing.T) {
 	}
 	var lost *store.LostError
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.As(err, &lost) || lost.Reason != "it hangs" {
-		t.Fatalf("a broken hold is renewed: %v", err)
+		t.Fatalf("renewal of a broken hold: %v, want its loss", err)
 	}
 	s.claims.mu.Lock()
 	s.claims.of[h.ID].ends = store.Now() // a minute later
 	s.claims.mu.Unlock()
 	s.poke()
-	until(t, "it is out of the way", func() bool { return len(state(t, s, "n").Entries) == 0 })
+	until(t, "the broken hold is removed", func() bool { return len(state(t, s, "n").Entries) == 0 })
 }
 
 // The session was called, and the row cannot be read: then the hold is renewed by a write, or not at all.
@@ -264,7 +264,7 @@ func TestAHoldWhoseSessionWasCalledIsNotRenewedUnread(t *testing.T) {
 	}
 	cut(s, &s.do.stands)
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
-		t.Errorf("a broken hold is renewed: %v", err)
+		t.Errorf("renewal of a broken hold: %v, want ErrLost", err)
 	}
 }
 
@@ -284,7 +284,7 @@ func TestAllEntriesOfAnEndedSessionAreLost(t *testing.T) {
 		sess.Wait(t.Context(), sess.Renew())
 	}
 	if in == (session.ID{}) || len(s.sessions.IDs()) == 0 {
-		t.Log("the sessions are forgotten already")
+		t.Log("the store has already forgotten the sessions")
 	}
 	again := mutex("held")
 	again.ID = h.ID
@@ -293,14 +293,14 @@ func TestAllEntriesOfAnEndedSessionAreLost(t *testing.T) {
 	_, changed := s.Change(t.Context(), h, 1, store.Full)
 	for what, err := range map[string]error{
 		"renewed": s.Renew(t.Context(), []store.Hold{h})[0].Err, "asked for": asked, "asked for again": askedAgain, "changed": changed,
-		"given back": s.Release(t.Context(), h),
+		"released": s.Release(t.Context(), h),
 	} {
 		if !errors.Is(err, store.ErrLost) {
-			t.Errorf("%s: %v, want lost", what, err)
+			t.Errorf("%s: %v, want ErrLost", what, err)
 		}
 	}
 	if st := state(t, s, "held"); len(st.Entries) != 0 {
-		t.Errorf("it is listed: %+v", st)
+		t.Errorf("got %+v listed, want nothing", st)
 	}
 }
 
@@ -318,12 +318,12 @@ func TestAnExpiredHoldThatIsReleasedKeepsItsMinimumHold(t *testing.T) {
 	}
 	sess.Wait(t.Context(), sess.Renew())
 	if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
-		t.Errorf("%v, want lost", err)
+		t.Errorf("release: %v, want ErrLost", err)
 	}
 	try := mutex("n")
 	try.Try = true
 	if a := mustAsk(t, second(t, s), try); a.Granted {
-		t.Errorf("within the minimum hold: %+v", a)
+		t.Errorf("within the minimum hold: got %+v", a)
 	}
 }
 
@@ -337,12 +337,12 @@ func TestAHoldThatASessionOfAnotherKeepsIsNotRenewed(t *testing.T) {
 	for _, many := range [][]store.Hold{{h}, {h, h}} {
 		for _, r := range other.Renew(t.Context(), many) {
 			if !errors.Is(r.Err, store.ErrLost) {
-				t.Errorf("%v, want lost", r.Err)
+				t.Errorf("renewal: %v, want ErrLost", r.Err)
 			}
 		}
 	}
 	if now := sessionOf(t, s, "n", h.ID); now != in {
-		t.Errorf("it is kept by %v, was by %v", now, in)
+		t.Errorf("the hold is in session %v, was in %v", now, in)
 	}
 	mustRenew(t, s, h)
 }
@@ -364,11 +364,11 @@ func TestAHoldDoesNotMoveIntoASessionThatEndsBeforeIt(t *testing.T) {
 	h := mustHold(t, s, mutex("n"))
 	mustRenew(t, s, h)
 	if in := sessionOf(t, s, "n", h.ID); in != (session.ID{}) {
-		t.Errorf("it moved into %v, which ends before it (%v)", in, long.ID)
+		t.Errorf("the hold moved into session %v, which ends before it (%v)", in, long.ID)
 	}
 	meddle(s, func(string, []any) error { return nil })
 	mustRenew(t, s, h)
 	if in := sessionOf(t, s, "n", h.ID); in == (session.ID{}) {
-		t.Error("it does not move into a session that was renewed")
+		t.Error("the hold did not move into a renewed session")
 	}
 }

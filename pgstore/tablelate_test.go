@@ -22,12 +22,12 @@ func TestAnUnansweredAskIsNotRemovedAtOnce(t *testing.T) {
 	_, back := cut(s, &s.do.askBehind)
 	claim := mutex("n")
 	if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) {
-		t.Fatalf("an ask that was not answered: %v", err)
+		t.Fatalf("an unanswered ask: %v", err)
 	}
 	back()
 	s.due(store.Now())
 	if m, known := knows(s, claim.ID); !known || m.out {
-		t.Errorf("it is being taken out: %+v", m)
+		t.Errorf("the entry is being removed: %+v", m)
 	}
 	if a := mustAsk(t, s, claim); a.Granted || a.Holding != 1 {
 		t.Errorf("%+v", a)
@@ -54,7 +54,7 @@ func TestALateGrantIsRemoved(t *testing.T) {
 		claim.TTL = time.Hour
 		sent := store.Now()
 		if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) {
-			t.Fatalf("an ask that was not answered: %v", err)
+			t.Fatalf("an unanswered ask: %v", err)
 		}
 		back()
 		if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); err != nil {
@@ -64,7 +64,7 @@ func TestALateGrantIsRemoved(t *testing.T) {
 		if store.Now().Sub(sent) > mostLate { // nobody expects it any more
 			return false
 		}
-		until(t, "what came late is taken out", func() bool { return len(state(t, s, "n").Entries) == 0 })
+		until(t, "the late entry is removed", func() bool { return len(state(t, s, "n").Entries) == 0 })
 		return true
 	})
 }
@@ -85,13 +85,13 @@ func TestTheEntryOfAFailedAskIsRemoved(t *testing.T) {
 		_, back := cut(s, &s.do.session.left)
 		claim := mutex("n")
 		if a, err := s.Ask(t.Context(), claim); err == nil {
-			t.Fatalf("an ask that could not ask whether the holder lives: %+v", a)
+			t.Fatalf("an ask that could not read the holder's session: got %+v", a)
 		}
 		if st := state(t, other, "n"); len(st.Entries) != 2 {
 			return false
 		}
 		back()
-		until(t, "it is too late for an ask", func() bool {
+		until(t, "the ask can no longer arrive", func() bool {
 			m, _ := knows(s, claim.ID)
 			s.claims.mu.Lock()
 			defer s.claims.mu.Unlock()
@@ -99,10 +99,10 @@ func TestTheEntryOfAFailedAskIsRemoved(t *testing.T) {
 		})
 		_, back = cut(s, &s.do.release)
 		if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); err == nil || store.Definite(err) {
-			t.Fatalf("a release that was not answered: %v", err)
+			t.Fatalf("an unanswered release: %v", err)
 		}
 		back()
-		until(t, "it is taken out", func() bool {
+		until(t, "the entry is removed", func() bool {
 			st := state(t, other, "n")
 			return len(st.Entries) == 1 && st.Entries[0].ID == h.ID
 		})
@@ -125,7 +125,7 @@ func TestTheClockFollowsTheServerBack(t *testing.T) {
 			server += step.server.Microseconds()
 			c.hear(server)
 			if ahead := c.serverNow() - server; ahead != 0 {
-				t.Errorf("it is %d µs ahead of the server's", ahead)
+				t.Errorf("the estimate is %d µs ahead of the server's clock", ahead)
 			}
 		}
 	})
@@ -143,14 +143,14 @@ func TestALateAskIsExpectedByBothClocks(t *testing.T) {
 	}{
 		{"the server's clock was set back", localClaim{comes: now.Add(time.Second), late: c.now + 5_000_000}, 4 * time.Second},
 		{"the server's clock was set forward", localClaim{comes: now.Add(5 * time.Second), late: c.now + 1}, 4 * time.Second},
-		{"a free name was asked for", localClaim{comes: now.Add(5 * time.Second)}, 4 * time.Second},
+		{"the ask was for a free name", localClaim{comes: now.Add(5 * time.Second)}, 4 * time.Second},
 	} {
 		if left := c.expects(&one.m); left < one.least {
-			t.Errorf("%s: it is expected for %v, want %v", one.what, left, one.least)
+			t.Errorf("%s: the ask is expected for %v, want %v", one.what, left, one.least)
 		}
 	}
 	if left := c.expects(&localClaim{}); left > 0 {
-		t.Errorf("all were answered, and one is expected for %v", left)
+		t.Errorf("all asks were answered, but one is expected for %v", left)
 	}
 }
 
@@ -161,13 +161,13 @@ func TestAnAskThatWasNotSentIsForgotten(t *testing.T) {
 	defer s.Close()
 	claim := mutex("n")
 	if a, err := s.Ask(t.Context(), claim); !errors.Is(err, store.ErrUnavailable) {
-		t.Fatalf("%+v, %v", a, err)
+		t.Fatalf("got %+v, %v", a, err)
 	}
 	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatal(err)
 	}
 	if m, known := knows(s, claim.ID); known {
-		t.Errorf("it is remembered: %+v", m)
+		t.Errorf("the store still knows the claim: %+v", m)
 	}
 }
 
@@ -180,17 +180,17 @@ func TestAnAskThatComesTooLateAddsNoEntry(t *testing.T) {
 	mustAsk(t, s, mutex("n"))
 	s.claims.late = -time.Minute
 	if a, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("%+v, %v, want no answer to be relied on", a, err)
+		t.Errorf("got %+v, %v, want ErrUnavailable", a, err)
 	}
 	if st := state(t, s, "n"); len(st.Entries) != 2 || st.Entries[0].ID != h.ID {
-		t.Errorf("there are %+v", st.Entries)
+		t.Errorf("got entries %+v", st.Entries)
 	}
 }
 
 // inTime tries what must be done before an ask arrives too late, and allows more time for as long as this machine was too slow.
 func inTime(t *testing.T, f func(late time.Duration) (inTime bool)) {
 	t.Helper()
-	longer(t, 2*time.Second, "an ask came too late to take a place", f)
+	longer(t, 2*time.Second, "an ask arrived too late for a queue position", f)
 }
 
 // longer tries what must be done within a time, and doubles that for as long as this machine was too slow.
@@ -232,12 +232,12 @@ func TestAnAskThatArrivesLateIsRemoved(t *testing.T) {
 			return nil
 		})
 		if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) {
-			t.Fatalf("an ask that was not answered: %v", err)
+			t.Fatalf("an unanswered ask: %v", err)
 		}
 		if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "it is taken out, and that was answered", func() bool {
+		until(t, "the entry is removed, and the removal answered", func() bool {
 			m, known := knows(s, claim.ID)
 			return !known || taken.Load() > 1 && m.busy == 0 // not known: this machine was too slow, and nobody expects the ask any more
 		})
@@ -245,7 +245,7 @@ func TestAnAskThatArrivesLateIsRemoved(t *testing.T) {
 		if st := state(t, s, "n"); len(st.Entries) == 1 {
 			return false
 		}
-		until(t, "what came late is taken out", func() bool {
+		until(t, "the late entry is removed", func() bool {
 			st := state(t, other, "n")
 			return len(st.Entries) == 1 && st.Entries[0].ID == h.ID
 		})
@@ -268,7 +268,7 @@ func TestALateAskAfterItsReleaseIsRemoved(t *testing.T) {
 		args, back := cut(s, &s.do.askBehind)
 		claim := mutex("n")
 		if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) {
-			t.Fatalf("an ask that was not answered: %v", err)
+			t.Fatalf("an unanswered ask: %v", err)
 		}
 		back()
 		if err := other.Release(t.Context(), ahead); err != nil {
@@ -285,7 +285,7 @@ func TestALateAskAfterItsReleaseIsRemoved(t *testing.T) {
 		if st := state(t, other, "n"); len(st.Entries) == 1 {
 			return false
 		}
-		until(t, "what came late is taken out", func() bool {
+		until(t, "the late entry is removed", func() bool {
 			st := state(t, other, "n")
 			return len(st.Entries) == 1 && st.Entries[0].ID == h.ID
 		})

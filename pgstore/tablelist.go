@@ -55,7 +55,7 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 	}
 }
 
-// page reads the names that come next behind one, in the order of their bytes.
+// page reads the names that follow one, in the order of their bytes.
 func (s *Store) page(ctx context.Context, behind []byte) ([]*found, error) {
 	var page []*found
 	err := s.run(ctx, s.do.list, []any{behind, int64(listPage)}, func() { page = nil }, func(scan func(...any) error) error {
@@ -79,9 +79,9 @@ func (s *Store) page(ctx context.Context, behind []byte) ([]*found, error) {
 	return page, s.seeLeft(ctx, page...)
 }
 
-// seeLeft gives each entry that a session keeps the remaining time of that session, by one read. It does not end
-// expired ones; the operation that decides on them does: so a list needs no right to write, and works on a
-// standby.
+// seeLeft gives each entry that a session keeps the remaining time of that session, by one read. It
+// does not end expired sessions: the operation that decides on them does. So a list needs no right
+// to write, and works on a standby.
 func (s *Store) seeLeft(ctx context.Context, page ...*found) error {
 	in := map[session.ID]bool{}
 	for _, f := range page {

@@ -38,10 +38,10 @@ func TestAListNeedsNoRightToWrite(t *testing.T) {
 			all[st.Name] = st.Entries[0]
 		}
 		if e := all["expired"]; e.ID != h.ID || e.Expires > -time.Minute || e.Ends < 50*time.Minute {
-			t.Errorf("list %q: what an expired session keeps is %+v", name, e)
+			t.Errorf("list %q: entry of an expired session: got %+v", name, e)
 		}
 		if e := all["lasts"]; name == "" && (e.ID != lasts.ID || e.Expires < 50*time.Minute || e.Expires > time.Hour) {
-			t.Errorf("list %q: what goes on is %+v", name, e)
+			t.Errorf("list %q: entry of a live session: got %+v", name, e)
 		}
 	}
 }

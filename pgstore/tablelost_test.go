@@ -72,15 +72,15 @@ func TestAnEntryBeingRemovedIsLost(t *testing.T) {
 	s.claims.of[h.ID].ends, s.claims.of[waits.ID].ends = store.Now(), store.Now()
 	s.claims.mu.Unlock()
 	s.poke()
-	until(t, "both are being taken out", func() bool { return held.Load() == 2 })
+	until(t, "both entries are being removed", func() bool { return held.Load() == 2 })
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
-		t.Errorf("renewed: %v", err)
+		t.Errorf("renewal: %v, want ErrLost", err)
 	}
 	if a, err := s.Ask(t.Context(), waits); !errors.Is(err, store.ErrLost) {
-		t.Errorf("asked for: %+v, %v", a, err)
+		t.Errorf("ask: got %+v, %v, want ErrLost", a, err)
 	}
 	close(release)
-	until(t, "the hold is out of the way", func() bool { return len(state(t, s, "held").Entries) == 0 })
+	until(t, "the hold is removed", func() bool { return len(state(t, s, "held").Entries) == 0 })
 }
 
 // A statement that moves a hold is not answered, the owner asks for the hold again, and then the statement executes. The owner finds the hold
@@ -93,19 +93,19 @@ func TestAHoldThatMovesLateIsFollowed(t *testing.T) {
 	h.TTL = c.TTL
 	args, _ := cut(s, &s.do.renewFast)
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err == nil {
-		t.Fatal("a renewal that was not answered is")
+		t.Fatal("an unanswered renewal got an answer")
 	}
 	move := args()
 	_, back := cut(s, &s.do.renew) // the statement that moves the hold when it is asked for
 	if _, err := s.Ask(t.Context(), c); err == nil {
-		t.Error("it is asked for beside a move that may yet be done")
+		t.Error("an ask was done beside an unfinished move")
 	}
 	back()
 	mustAsk(t, s, c)
 	late(t, s, s.do.renewFast, move)
 	in := sessionOf(t, s, "n", h.ID)
 	if m, _ := knows(s, h.ID); m.sess == nil || m.sess.ID != in || m.to != nil {
-		t.Errorf("it is in %v, and its owner keeps %+v alive", in, m)
+		t.Errorf("the hold is in session %v, but its owner has %+v", in, m)
 	}
 }
 
@@ -123,12 +123,12 @@ func TestAHoldMovedOutOfAnEndedSessionIsRemoved(t *testing.T) {
 	short := sessionOf(t, s, "n", c.ID)
 	args, back := cut(s, &s.do.renewFast)
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err == nil {
-		t.Fatal("a renewal that was not answered is")
+		t.Fatal("an unanswered renewal got an answer")
 	}
 	back()
 	late(t, s, s.do.renewFast, args())
 	if in := sessionOf(t, s, "n", h.ID); in == short || in == (session.ID{}) {
-		t.Fatalf("it has not moved: it is in %v", in)
+		t.Fatalf("the hold did not move: it is in session %v", in)
 	}
 	sess := s.sessions.Own(short) // the store forgets the session when it learns of its end
 	if err := (sessionTable{s}).End(t.Context(), short); err != nil {
@@ -136,9 +136,9 @@ func TestAHoldMovedOutOfAnEndedSessionIsRemoved(t *testing.T) {
 	}
 	sess.Wait(t.Context(), sess.Renew())
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
-		t.Fatalf("%v, want lost", err)
+		t.Fatalf("renewal: %v, want ErrLost", err)
 	}
-	until(t, "it is taken out", func() bool { return len(state(t, s, "n").Entries) == 0 })
+	until(t, "the hold is removed", func() bool { return len(state(t, s, "n").Entries) == 0 })
 }
 
 // An owner that was not called would believe that it holds a broken hold for as long as its session goes on. So the break drops nothing before
@@ -152,20 +152,20 @@ func TestABreakThatCannotCallTheHolderDropsNothing(t *testing.T) {
 	_, back := cut(other, &other.do.session.call)
 	b := store.Break{Name: "n", ID: h.ID, Token: h.Token, Reason: "it hangs", Now: true}
 	if err := other.BreakHold(t.Context(), b); err == nil || store.Definite(err) {
-		t.Fatalf("a break whose call was not answered: %v", err)
+		t.Fatalf("a break with an unanswered call: %v", err)
 	}
 	if st := state(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].Freed {
-		t.Fatalf("its owner does not know of it, and there is %+v", st.Entries)
+		t.Fatalf("the owner got no call, but there is %+v", st.Entries)
 	}
 	back()
 	if err := other.BreakHold(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	if st := state(t, s, "n"); len(st.Entries) != 1 || !st.Entries[0].Freed {
-		t.Errorf("there is %+v", st.Entries)
+		t.Errorf("got entries %+v", st.Entries)
 	}
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
-		t.Errorf("%v, want lost", err)
+		t.Errorf("renewal: %v, want ErrLost", err)
 	}
 }
 
@@ -176,11 +176,11 @@ func TestAnUnansweredReleaseIsMadeUpFor(t *testing.T) {
 	h := mustHold(t, s, mutex("n"))
 	_, back := cut(s, &s.do.releaseFast)
 	if err := s.Release(t.Context(), h); err == nil || store.Definite(err) {
-		t.Fatalf("a release that was not answered: %v", err)
+		t.Fatalf("an unanswered release: %v", err)
 	}
 	back()
-	until(t, "it is taken out", func() bool { return len(state(t, s, "n").Entries) == 0 })
-	until(t, "it is forgotten", func() bool { _, known := knows(s, h.ID); return !known })
+	until(t, "the entry is removed", func() bool { return len(state(t, s, "n").Entries) == 0 })
+	until(t, "the store has forgotten the claim", func() bool { _, known := knows(s, h.ID); return !known })
 }
 
 // The hold blocks for as long as if the release had been answered: for its minimum hold, and for no lock delay. A claim that was never granted
@@ -214,17 +214,17 @@ func TestADelayedReleaseKeepsItsTerms(t *testing.T) {
 	})
 	for _, err := range append(s.ReleaseAll(t.Context(), []store.Hold{delays, lasts}), s.Release(t.Context(), store.Hold{Name: "waits", ID: waits.ID})) {
 		if err == nil || store.Definite(err) {
-			t.Fatalf("a release that was not answered: %v", err)
+			t.Fatalf("an unanswered release: %v", err)
 		}
 	}
 	meddle(s, func(string, []any) error { return nil })
 	for _, h := range []store.Hold{delays, lasts, {ID: waits.ID}} {
-		until(t, "it is forgotten", func() bool { _, known := knows(s, h.ID); return !known })
+		until(t, "the store has forgotten the claim", func() bool { _, known := knows(s, h.ID); return !known })
 	}
 	mustHold(t, other, mutex("delays"))
 	mustHold(t, other, mutex("waits"))
 	if a := mustAsk(t, other, mutex("lasts")); a.Granted || a.Until < 30*time.Minute {
-		t.Errorf("within the minimum hold: %+v", a)
+		t.Errorf("within the minimum hold: got %+v", a)
 	}
 }
 
@@ -244,12 +244,12 @@ func TestADeniedReleaseIsMadeUpFor(t *testing.T) {
 	})
 	for _, err := range append(s.ReleaseAll(t.Context(), []store.Hold{one, two}), s.Release(t.Context(), three)) {
 		if !errors.Is(err, store.ErrDenied) {
-			t.Fatalf("%v, want denied", err)
+			t.Fatalf("got %v, want ErrDenied", err)
 		}
 	}
 	meddle(s, func(string, []any) error { return nil })
 	for _, name := range []string{"one", "two", "three"} {
-		until(t, name+" is taken out", func() bool { return len(state(t, s, name).Entries) == 0 })
+		until(t, name+" is removed", func() bool { return len(state(t, s, name).Entries) == 0 })
 	}
 }
 
@@ -266,14 +266,14 @@ func TestAnUnansweredSessionRenewalIsRepeated(t *testing.T) {
 		return nil
 	})
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil || sent.Load() < 2 {
-		t.Errorf("%v, after %d renewals of its session", err, sent.Load())
+		t.Errorf("got %v after %d renewals of its session", err, sent.Load())
 	}
 }
 
 // Another process adopts a hold that its process uses. It gets the hold only once the owner was called.
 func TestAnAdoptionOfAHoldInUseIsReportedToItsOwner(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"repeated", "given up"} {
+	for _, how := range []string{"repeated", "released"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			s := newShared(t)
@@ -285,13 +285,13 @@ func TestAnAdoptionOfAHoldInUseIsReportedToItsOwner(t *testing.T) {
 			adopted.NewID = me.NewID()
 			goes := store.Hold{Name: h.Name, ID: adopted.NewID, Token: h.Token}
 			if r := other.Renew(t.Context(), []store.Hold{adopted})[0]; r.Err == nil || store.Definite(r.Err) {
-				t.Fatalf("an adoption whose call was not answered: %+v", r)
+				t.Fatalf("an adoption with an unanswered call: %+v", r)
 			}
 			if err := other.Release(t.Context(), goes); err == nil || store.Definite(err) {
-				t.Fatalf("it is given back, and its owner does not know of it: %v", err)
+				t.Fatalf("a release before the owner was called: %v, want indeterminate", err)
 			}
 			if now := sessionOf(t, s, "n", adopted.NewID); now != in {
-				t.Fatalf("it is kept by %v, was by %v", now, in)
+				t.Fatalf("the hold is in session %v, was in %v", now, in)
 			}
 			back()
 			if how == "repeated" {
@@ -300,7 +300,7 @@ func TestAnAdoptionOfAHoldInUseIsReportedToItsOwner(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
-				t.Errorf("%v, want lost", err)
+				t.Errorf("renewal: %v, want ErrLost", err)
 			}
 		})
 	}
@@ -315,7 +315,7 @@ func TestAHoldThatMayHaveAnotherIDIsReadAgain(t *testing.T) {
 	goes.NewID = store.Process{}.NewID()
 	args, back := cut(s, &s.do.renew)
 	if r := s.Renew(t.Context(), []store.Hold{goes})[0]; r.Err == nil {
-		t.Fatalf("%+v, want no answer", r)
+		t.Fatalf("got %+v, want no answer", r)
 	}
 	back()
 	for range 2 {
@@ -323,7 +323,7 @@ func TestAHoldThatMayHaveAnotherIDIsReadAgain(t *testing.T) {
 	}
 	late(t, s, s.do.renew, args())
 	if r := s.Renew(t.Context(), []store.Hold{h})[0]; !errors.Is(r.Err, store.ErrLost) {
-		t.Errorf("%+v, want lost: it has another id", r)
+		t.Errorf("got %+v, want ErrLost, as the hold has another id", r)
 	}
 }
 
@@ -346,7 +346,7 @@ func TestARenewalAnsweredTooLateDoesNotCount(t *testing.T) {
 		return nil
 	})
 	if r := s.Renew(ctx, []store.Hold{h})[0]; r.Err == nil {
-		t.Errorf("%+v, and nobody has answered: it was broken", r)
+		t.Errorf("got %+v, want no answer, as the hold was broken", r)
 	}
 }
 
@@ -357,7 +357,7 @@ func TestAPositionLastsNoLongerThanItsSession(t *testing.T) {
 	for lasts, less := range map[time.Duration]time.Duration{4 * time.Second: 6 * time.Second, 10 * time.Second: 0, time.Minute: 0} {
 		from := placedFrom(&session.State{Renewed: now, Lasts: lasts}, &store.Claim{PositionTTL: 10 * time.Second})
 		if now.Sub(from) != less {
-			t.Errorf("of ten seconds in a session of %v it counts from %v before, want %v", lasts, now.Sub(from), less)
+			t.Errorf("10 s in a session of %v: counts from %v before, want %v", lasts, now.Sub(from), less)
 		}
 	}
 }

@@ -41,6 +41,6 @@ func TestHoldsOfOneNameAreRenewedByTheShortStatement(t *testing.T) {
 	}
 	// From the lost one on, each takes the full statement, so that they are done in order.
 	if short.Load() != 21 || full.Load() != 10 {
-		t.Errorf("%d times the short statement and %d times the full one, want 21 and 10", short.Load(), full.Load())
+		t.Errorf("got %d short statements and %d full ones, want 21 and 10", short.Load(), full.Load())
 	}
 }

@@ -2,14 +2,14 @@ package pgstore
 
 import "sync"
 
-// names has the state of recently used names, so that the statement for
-// another state is not sent in vain.
+// names remembers the state of recently used names, so that the statement for another state is not
+// sent in vain.
 type names[V comparable] struct {
 	mu  sync.Mutex
 	are map[string]V
 }
 
-// mostNames bounds what is remembered.
+// mostNames bounds how many names are remembered.
 const mostNames = 1000
 
 // get returns what was set, or the zero V.

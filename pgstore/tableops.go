@@ -37,11 +37,11 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 		if err := s.judge(ctx, f, holders); err != nil {
 			return store.Answer{}, err
 		}
-		if e := f.entry(h.ID); len(f.ended) > 0 && e != nil && e.Want > e.Weight { // they blocked it
+		if e := f.entry(h.ID); len(f.ended) > 0 && e != nil && e.Want > e.Weight { // ended sessions blocked it
 			over = f.ended
 			continue
 		}
-		// It has been applied, so this only says how the hold stands.
+		// The change has been applied. This only computes how the hold stands.
 		a, _, err := f.q.Change(f.time(), &h, turn, weight)
 		if err == nil && h.GiveUp != "" && a.Want > a.Weight && m != nil {
 			s.claims.mu.Lock()
@@ -62,17 +62,16 @@ func lostOr(f *found) error {
 	return f.lost()
 }
 
-// A way is the statement that gives a hold back.
+// A way is the statement that releases a hold.
 type way int
 
 const (
 	alone  way = iota // no waiters: the shortest
-	next              // the next waiter is granted, and nothing else
-	beside            // whatever else there is
+	next              // grants the next waiter, and does nothing else
+	beside            // everything else
 )
 
-// waited notes that a claim was granted by another: there may be waiters behind it,
-// too.
+// waited notes that a claim waited for its grant: there may be waiters behind it, too.
 func (s *Store) waited(name string) {
 	if s.ways.get(name) == alone {
 		s.ways.set(name, next)
@@ -101,18 +100,18 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	if err == nil {
 		err = s.release(ctx, &h, s.lone(m))
 	}
-	if err == nil || !store.Definite(err) || s.isToken(m, h.Token) { // else it was another's, so to say
+	if err == nil || !store.Definite(err) || s.isToken(m, h.Token) { // otherwise the hold was not this claim's
 		s.leave(m, &h, isGone(err))
 	}
 	return err
 }
 
-// isGone reports whether nothing of a claim is left, by the answer to its release. What was denied is there still, and
-// its session goes on.
+// isGone reports from the result of a release whether nothing is left of a claim. After a denied
+// release the claim is still stored, and its session continues.
 func isGone(err error) bool { return err == nil || errors.Is(err, store.ErrLost) } //mutant:pg-denied-release-is-repeated
 
-// disown calls the session of the process that has the hold which this process was about to adopt, before that
-// is released: its owner may still consider it its own (law 14 of the records).
+// disown calls the session of the process whose hold this process was about to adopt, before the
+// hold is released: its owner may still consider it its own (law 14 of the records).
 func (s *Store) disown(ctx context.Context, name string, id store.ID) error {
 	f, err := s.look(ctx, name)
 	if err != nil {
@@ -134,7 +133,7 @@ func (s *Store) isToken(m *localClaim, token int64) bool {
 	return m.token == token || m.heard == token
 }
 
-// lone reports whether no session keeps a claim: it has an expiry of its own.
+// lone reports whether a claim has an expiry of its own: no session keeps it.
 func (s *Store) lone(m *localClaim) bool {
 	if m == nil {
 		return !s.keeps()
@@ -146,14 +145,14 @@ func (s *Store) lone(m *localClaim) bool {
 
 func givenBack(h *store.Hold) []any { return []any{[]byte(h.Name), h.ID[:], h.Token, h.Used} }
 
-// giveBack gives a hold back by the full statement.
+// giveBack releases a hold by the full statement.
 func (s *Store) giveBack(ctx context.Context, h *store.Hold) (*found, error) {
 	return s.act(ctx, "release", h.Name, nil, s.do.release, append(givenBack(h), h.Announce)...)
 }
 
 func (s *Store) release(ctx context.Context, h *store.Hold, lone bool) error {
 	args := givenBack(h)
-	by := s.ways.get(h.Name) // as the last time, most likely
+	by := s.ways.get(h.Name) // most likely the same as last time
 	if h.Token != 0 && by != beside {
 		done, woke := false, false
 		statement := s.do.releaseFast
@@ -183,7 +182,7 @@ func (s *Store) release(ctx context.Context, h *store.Hold, lone bool) error {
 			s.ways.set(h.Name, alone)
 		case by == alone:
 			s.ways.set(h.Name, next)
-		default: // that was in vain
+		default: // the shorter statement was in vain
 			s.ways.set(h.Name, beside)
 		}
 	}
@@ -205,16 +204,16 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	if err != nil {
 		return err
 	}
-	// It is marked, its owner is called, and only then is it freed: an owner that was not called would
-	// consider it its own for as long as its session goes on. If a step fails the hold still exists, and
-	// can be broken again.
+	// Mark it, call its owner, and only then free it: an owner that was not called would consider
+	// the hold its own as long as its session lasts. If a step fails, the hold still exists and can
+	// be broken again.
 	ended := f.ended
 	step := b
 	step.Now = false //mutant:pg-dropped-before-the-call
 	for ; ; step.Now = true {
 		f, err = s.act(ctx, "break", b.Name, ended, s.do.breaks, []byte(b.Name), b.ID[:], b.Token, []byte(queue.StoredReason(&step)), step.Now)
 		if err = cmp.Or(err, lostOr(f)); err != nil {
-			if step.Now && errors.Is(err, store.ErrLost) { // its owner was faster
+			if step.Now && errors.Is(err, store.ErrLost) { // its owner released it first
 				return nil
 			}
 			return err
@@ -225,7 +224,8 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	}
 }
 
-// call has the owner of what a session keeps, or kept a moment ago, read it with its next renewal.
+// call makes the owner of an entry that a session keeps, or kept a moment ago, read it with its
+// next renewal.
 func (s *Store) call(ctx context.Context, in session.ID) error {
 	if in == (session.ID{}) {
 		return nil

@@ -7,12 +7,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An orphan is an entry in a session of this process that it does not know: another process has begun to adopt a
-// hold of this one, which gave it another id, and has died before it called this one and moved the hold. No
-// session's end would remove it as long as this process keeps anything in that session. A process that finds its
-// hold lost looks for such an entry.
+// An orphan is an entry in a session of this process that this process does not know. It is left if
+// another process begins to adopt a hold of this one, gives it another id, and dies before it has
+// called this process and moved the hold. The session does not end as long as this process keeps
+// anything in it, so nothing else would remove the orphan. A process that finds its hold lost looks
+// for such an entry.
 
-// looksFor has orphans of a name looked for at an instant, or before. claims.mu is held.
+// looksFor schedules a search for orphans of a name, at an instant or earlier. claims.mu is held.
 func (c *claims) looksFor(name string, at store.Instant) {
 	if was, looks := c.orphans[name]; !looks || at < was {
 		if c.orphans == nil {
@@ -22,7 +23,7 @@ func (c *claims) looksFor(name string, at store.Instant) {
 	}
 }
 
-// dueOrphans begins to look for the orphans of some names that are due. claims.mu is held.
+// dueOrphans starts due searches for orphans, a few at a time. claims.mu is held.
 func (s *Store) dueOrphans(now store.Instant) {
 	c := &s.claims
 	for name, at := range c.orphans {
@@ -45,10 +46,10 @@ func (s *Store) dueOrphans(now store.Instant) {
 	}
 }
 
-// orphanPause is how long after a look for orphans that failed the next comes.
+// orphanPause is the pause after a failed search for orphans.
 const orphanPause = 5 * time.Second
 
-// takeOrphans takes the orphans of a name out, as what is not renewed any more.
+// takeOrphans removes the orphans of a name, like claims that are no longer renewed.
 func (s *Store) takeOrphans(ctx context.Context, name string) error {
 	f, err := s.look(ctx, name)
 	if err != nil {
@@ -59,7 +60,7 @@ func (s *Store) takeOrphans(ctx context.Context, name string) error {
 	for id, in := range f.in {
 		if s.sessions.Own(in) != nil &&
 			s.claims.of[id] == nil { //mutant:pg-what-is-known-is-no-orphan
-			all.add(append(id[:], in[:]...), 0) // while it is there: its adopter may move it now //mutant:pg-orphan-that-was-moved
+			all.add(append(id[:], in[:]...), 0) // only while it is in this session: its adopter may be moving it //mutant:pg-orphan-that-was-moved
 		}
 	}
 	s.claims.mu.Unlock()

@@ -22,7 +22,7 @@ func TestAHoldWhoseAdopterDiedMidwayIsFreed(t *testing.T) {
 	adopted := h
 	adopted.NewID = me.NewID()
 	if r := other.Renew(t.Context(), []store.Hold{adopted})[0]; r.Err == nil || store.Definite(r.Err) {
-		t.Fatalf("an adoption whose call was not answered: %+v", r)
+		t.Fatalf("an adoption with an unanswered call: %+v", r)
 	}
 	dead(other)
 	s.claims.mu.Lock()
@@ -30,12 +30,12 @@ func TestAHoldWhoseAdopterDiedMidwayIsFreed(t *testing.T) {
 	s.claims.late = 100 * time.Millisecond // an adopter would have moved it by then
 	s.claims.mu.Unlock()
 	if r := s.Renew(t.Context(), []store.Hold{h})[0]; !errors.Is(r.Err, store.ErrLost) {
-		t.Fatalf("%+v, want lost", r)
+		t.Fatalf("renewal: got %+v, want ErrLost", r)
 	}
 	s.claims.mu.Lock()
 	s.claims.late = mostLate // an ask may take its time
 	s.claims.mu.Unlock()
-	until(t, "the next has the name", func() bool { return mustAsk(t, s, w).Granted })
+	until(t, "the next claim is granted", func() bool { return mustAsk(t, s, w).Granted })
 }
 
 // A process that adopts a hold moves it just as the former owner's process removes the orphans that it finds there.
@@ -51,7 +51,7 @@ func TestAHoldAdoptedDuringACleanUpOfOrphansStays(t *testing.T) {
 	adopted := h
 	adopted.NewID = store.NewProcess().NewID()
 	if r := other.Renew(t.Context(), []store.Hold{adopted})[0]; r.Err == nil || store.Definite(r.Err) {
-		t.Fatalf("an adoption whose call was not answered: %+v", r)
+		t.Fatalf("an adoption with an unanswered call: %+v", r)
 	}
 	back()
 	moved := false
@@ -59,7 +59,7 @@ func TestAHoldAdoptedDuringACleanUpOfOrphansStays(t *testing.T) {
 		if statement == s.do.release && !moved {
 			moved = true
 			if r := other.Renew(t.Context(), []store.Hold{adopted})[0]; r.Err != nil {
-				t.Errorf("the adoption: %v", r.Err)
+				t.Errorf("adoption: %v", r.Err)
 			}
 		}
 		return nil
@@ -71,14 +71,14 @@ func TestAHoldAdoptedDuringACleanUpOfOrphansStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !moved {
-		t.Fatal("it takes nothing out: then nothing is shown")
+		t.Fatal("no orphan was removed: the test shows nothing")
 	}
 	now := adopted
 	now.ID, now.NewID = adopted.NewID, store.ID{}
 	if r := other.Renew(t.Context(), []store.Hold{now})[0]; r.Err != nil {
-		t.Errorf("what was adopted: %v", r.Err)
+		t.Errorf("the adopted hold: %v", r.Err)
 	}
 	if a := mustAsk(t, s, w); a.Granted {
-		t.Errorf("%+v beside who has adopted the hold", a)
+		t.Errorf("got %+v, granted while the adopter holds the lock", a)
 	}
 }

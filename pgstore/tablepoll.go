@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// Poll implements [store.Poller]. Of a claim that waits in a session it answers what an ask would that has nothing to write.
+// Poll implements [store.Poller]. For a claim that waits in a session, it answers like an ask that
+// has nothing to write.
 func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := bounds.CheckClaim(&c); err != nil {
 		return store.Answer{}, err
@@ -19,7 +20,7 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	}
 	if sess := s.waitsIn(m); sess != nil {
 		a, _, err := (&asking{Store: s, m: m, c: &c, kept: sess, again: true, polls: true}).look(ctx)
-		return a, err // which has no From if there is something to write: only an ask does that
+		return a, err // has no From if there is something to write, which only an ask does
 	}
 	f, err := s.lookAhead(ctx, c.Name, c.ID)
 	if err != nil {
@@ -29,7 +30,7 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return a, s.mismatch(ctx, &c, f, err)
 }
 
-// waitsIn is the session that keeps a waiting claim, as last returned to its owner, or nil.
+// waitsIn returns the session that keeps a waiting claim, as last returned to its owner, or nil.
 func (s *Store) waitsIn(m *localClaim) *session.Session {
 	if m == nil {
 		return nil
@@ -39,7 +40,7 @@ func (s *Store) waitsIn(m *localClaim) *session.Session {
 	if m.token != 0 || m.to != nil { //mutant:pg-poll-of-a-hold-is-a-grant
 		return nil
 	}
-	if anySuspect(m.sess) { // an ask has to put it into another //mutant:pg-poll-in-a-suspect-session
+	if anySuspect(m.sess) { // an ask must move it into another //mutant:pg-poll-in-a-suspect-session
 		return nil
 	}
 	return m.sess

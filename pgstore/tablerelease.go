@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ReleaseAll implements [store.Store]. All that need nothing but to be dropped
-// are one statement; the others have one each.
+// ReleaseAll implements [store.Store]. One statement releases all holds that only need to be
+// dropped; each of the others takes one.
 func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	out := make([]error, len(holds))
 	var names, ids, tokens, used, announces array

@@ -13,24 +13,24 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// Renew implements [store.Store]: one renewal of each session that keeps any of the holds. A row
-// is written only to put a hold into the session, if its owner has new values, or if the hold may
-// have changed, which the calls of its session show; and it is read now and then. Rows that need
-// nothing else are all written by one statement; the others by one each.
+// Renew implements [store.Store]. It renews each session that keeps any of the holds once. It
+// writes a row only to put a hold into a session, if the owner has new values, or if the hold may
+// have changed, which the calls of its session show. It also reads each row now and then. One
+// statement writes all rows that need nothing else; each of the others takes one.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	return s.renew(ctx, holds, true)
 }
 
-// renew is Renew. shows: their owners have used the tokens, so that minimum holds count.
+// renew is Renew. shows: the owners have used the tokens, so minimum holds count.
 func (s *Store) renew(ctx context.Context, holds []store.Hold, shows bool) []store.Renewal {
 	out := make([]store.Renewal, len(holds))
 	began := store.Now()
 	s.renewSessions(ctx, holds)
 	s.seeRows(ctx, holds, began)
-	// One statement changes a row once, and which of two it takes is open. So there are rounds, each with one hold of a name,
-	// so that they are done in their order.
+	// One statement changes a row only once, and which of two changes it takes is undefined. So
+	// there are rounds, each with one hold per name, to keep the order of the holds.
 	var rounds [][]*renewal
-	var left []*renewal // those that have a statement of their own
+	var left []*renewal // those that need a statement of their own
 	named, own := map[string]int{}, map[string]bool{}
 	keepers := map[time.Duration]*keeper{}
 	for i := range holds {
@@ -65,7 +65,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shows bool) []sto
 			rounds[round] = append(rounds[round], r)
 		}
 	}
-	failed := map[string]bool{} // names with a hold that was not renewed so: later holds are renewed after it
+	failed := map[string]bool{} // names with a hold that its batch did not renew: later holds are renewed after it
 	for _, batch := range rounds {
 		batch = slices.DeleteFunc(batch, func(r *renewal) bool {
 			if failed[r.h.Name] {
@@ -77,7 +77,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shows bool) []sto
 			left = append(left, r)
 			failed[r.h.Name] = true //mutant:pg-renew-behind-a-failure
 		}
-		s.whyAsked(ctx, batch, out) // before what follows of the same holds
+		s.whyAsked(ctx, batch, out) // before later statements on the same holds
 	}
 	// A locked row delays only its own name.
 	slices.SortFunc(left, func(a, b *renewal) int { return cmp.Compare(a.i, b.i) })
@@ -111,20 +111,20 @@ func (s *Store) tells(m *localClaim, h *store.Hold) bool {
 	return h.Owner != "" && h.Owner != m.owner || h.Used > m.used
 }
 
-// A renewal is that of one hold by a write of its row.
+// A renewal renews one hold by a write of its row.
 type renewal struct {
 	i     int
 	h     *store.Hold
 	m     *localClaim
-	in    []session.ID // that it may be in: the first unless an unanswered statement has moved it
-	by    *keeper      // nil: it has an expiry of its own from now on, as when it is adopted
+	in    []session.ID // sessions it may be in: the first, unless an unanswered statement has moved it
+	by    *keeper      // nil: from now on it has an expiry of its own, as when it is adopted
 	ttl   time.Duration
-	ended over // what is known of those that may have kept it
-	moves bool // no other that moves it is without an answer
+	ended over // what is known of the sessions that may have kept it
+	moves bool // no other statement that moves it is unanswered
 	shows bool // its owner has used the token
 	sent  store.Instant
 	calls int64
-	asked *standing // its row was written, and may have a request to give it up
+	asked *standing // its row was written and may have a request to give up
 }
 
 // A keeper is the session that keeps the holds of one TTL from now on.
@@ -133,9 +133,10 @@ type keeper struct {
 	flight *session.Flight
 }
 
-// prepare finds the session that is to keep a hold: its present one, if it is long enough; otherwise the present
-// one for the TTL. Until the move is answered, the hold ends with the earlier of the two; so that this is no
-// earlier than its owner learned, the new one is renewed first (law 10 of the records).
+// prepare finds the session that is to keep a hold: its present one if that is long enough,
+// otherwise the process's present one for the TTL. Until the move is answered, the hold ends with
+// the earlier of the two. The new session is renewed first, so that this end is no earlier than the
+// owner expects (law 10 of the records).
 func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Duration]*keeper) error {
 	h, m := r.h, r.m
 	var was, to *session.Session
@@ -156,7 +157,7 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 		}
 	}
 	r.in = append(r.in, also...)
-	if adopts && m == nil && h.ID.Process() != (store.Process{}) { // the session of the other may have ended
+	if adopts && m == nil && h.ID.Process() != (store.Process{}) { // the other process's session may have ended
 		f, err := s.lookJudged(ctx, h.Name, holders)
 		if err != nil {
 			return err
@@ -164,18 +165,18 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 		r.ended = f.ended
 	}
 	switch {
-	case !s.keeps() || adopts: // on its way to another process it outlives this one, and what comes late goes by itself
+	case !s.keeps() || adopts: // on its way to another process it outlives this one, and a late effect expires by itself
 		return nil
 	case alone, m == nil: // it was not asked for on this Store
 		return nil
-	case to != nil && !to.State().Suspect: // a copy of that statement that comes late changes nothing
+	case to != nil && !to.State().Suspect: // a late copy of that statement changes nothing
 		r.by = &keeper{to, to.Fresh()}
 	case was != nil && was.TTL >= h.TTL && !was.State().Suspect:
 		r.by = &keeper{was, was.Fresh()}
 	default:
 		ttl := h.TTL
 		if was != nil {
-			ttl = max(ttl, was.TTL) // otherwise it could end earlier than its owner learned //mutant:pg-suspect-of-a-longer-renewal
+			ttl = max(ttl, was.TTL) // otherwise it could end earlier than its owner expects //mutant:pg-suspect-of-a-longer-renewal
 		}
 		if r.by = keepers[ttl]; r.by != nil && !r.by.Over() {
 			break
@@ -208,16 +209,16 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 	return nil
 }
 
-// outlasts reports whether the session goes on until an instant at least, and renews it if need be.
+// outlasts reports whether the session lasts until an instant at least, and renews it if necessary.
 func (k *keeper) outlasts(ctx context.Context, until store.Instant) bool {
 	goes := func(st session.State) bool { return !st.Over && st.Renewed.Add(st.Lasts) >= until } //mutant:pg-move-ends-a-hold-early
 	return goes(k.Wait(ctx, k.flight)) || goes(k.Wait(ctx, k.Renew()))
 }
 
-// staysAlone reports whether a hold has an expiry of its own from a renewal on, for good: its owner renews it
-// explicitly (ByHand), or asks for it again. That expiry is no earlier than its owner learned. A hold that was
-// sent into a session stays there: a copy of that statement could put it there again at any time. claims.mu is
-// held.
+// staysAlone reports whether a hold has an expiry of its own for good, from a renewal on: its owner
+// renews it explicitly (ByHand), or asks for it again. That expiry is no earlier than its owner
+// expects. A hold that was sent into a session stays there, because a copy of that statement could
+// put it there again at any time. claims.mu is held.
 func (m *localClaim) staysAlone(r *renewal) bool {
 	if m.moved { //mutant:pg-sent-into-a-session-stays
 		return false
@@ -229,7 +230,7 @@ func (m *localClaim) staysAlone(r *renewal) bool {
 	return m.alone
 }
 
-// to is the session that keeps the hold from now on, or zero.
+// to returns the session that keeps the hold from now on, or zero.
 func (r *renewal) to() session.ID {
 	if r.by == nil {
 		return session.ID{}
@@ -237,8 +238,8 @@ func (r *renewal) to() session.ID {
 	return r.by.ID
 }
 
-// renewBatch renews what needs nothing but a later expiry, or a session, by one statement,
-// and returns what needs more.
+// renewBatch renews the holds that need only a later expiry, or a session, by one statement. It
+// returns those that need more.
 func (s *Store) renewBatch(ctx context.Context, batch []*renewal, out []store.Renewal) (left []*renewal) {
 	if len(batch) == 0 {
 		return nil
@@ -294,8 +295,9 @@ func (s *Store) renewBatch(ctx context.Context, batch []*renewal, out []store.Re
 	return left
 }
 
-// renewOne renews a hold by the full statement. A hold from a process that may still have it gets its new id
-// first, and leaves that process's session once that was called (law 14 of the records).
+// renewOne renews a hold by the full statement. A hold of a process that may still have it first
+// gets its new id, and leaves that process's session once the process was called (law 14 of the
+// records).
 func (s *Store) renewOne(ctx context.Context, r *renewal) store.Renewal {
 	h := r.h
 	newID := []byte{}
@@ -357,9 +359,9 @@ func (s *Store) notRenewed(r *renewal, err error) {
 	}
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
-	r.m.reads = true // if it was broken, it is taken out when it would have expired
+	r.m.reads = true // if it was broken, it is removed when it would have expired
 	var broken *store.LostError
-	if errors.Is(err, store.ErrLost) && !errors.As(err, &broken) { // the adopter has moved it by then, or has died
+	if errors.Is(err, store.ErrLost) && !errors.As(err, &broken) { // by then the adopter has moved it or has died
 		s.claims.looksFor(r.h.Name, store.Now().Add(s.claims.late)) //mutant:pg-adopted-and-left-is-looked-for
 	}
 	if r.moves {
@@ -367,8 +369,8 @@ func (s *Store) notRenewed(r *renewal, err error) {
 	}
 }
 
-// keptBy is the answer to a renewal whose row was written: it counts from the last answered renewal
-// of the session that keeps the hold.
+// keptBy completes a renewal whose row was written. It counts from the last answered renewal of the
+// session that keeps the hold.
 func (s *Store) keptBy(ctx context.Context, r *renewal, out store.Renewal) store.Renewal {
 	h := r.h
 	if r.m == nil {

@@ -8,10 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// What a session keeps whose server was replaced, or that alone cannot be renewed, goes into another one, or is found to be lost (law 15 of the records). A hold does with its next renewal,
-// as one does that leaves the short session; a position does here, with its next ask.
+// If the server of a session was replaced, or that session alone cannot be renewed, its entries
+// move into another session or are found to be lost (law 15 of the records). A hold moves with its
+// next renewal, like one that leaves the short session; a position moves here, with its next ask.
 
-// anySuspect reports whether any of the sessions is to be left.
+// anySuspect reports whether any of the sessions is suspect.
 func anySuspect(all ...*session.Session) (is bool) {
 	for _, sess := range all {
 		is = is || sess != nil && sess.State().Suspect
@@ -19,8 +20,9 @@ func anySuspect(all ...*session.Session) (is bool) {
 	return is
 }
 
-// leavesSuspect has a position leave a session that is suspect for the present one, before its claim is asked for again. If a statement that did so was not
-// answered, it is sent again. What is not there is for the ask to find.
+// leavesSuspect moves a position from a suspect session into the present one, before its claim is
+// asked for again. It sends an unanswered move again. If the position is missing, the ask finds
+// out.
 func (s *Store) leavesSuspect(ctx context.Context, m *localClaim, c *store.Claim) error {
 	s.claims.mu.Lock()
 	was, to, also, until, waits := m.sess, m.to, m.also, m.until, m.token == 0

@@ -46,12 +46,12 @@ func (c *couple) cut(t *testing.T) {
 	t.Helper()
 	direct := poolOn(t, c.primary.Addr)
 	written := pgtest.One[string](t, direct, "SELECT pg_current_wal_insert_lsn()::text")
-	until(t, "the replica has it all", func() bool {
+	until(t, "the replica has all rows", func() bool {
 		return pgtest.One[bool](t, c.there, "SELECT pg_last_wal_replay_lsn() >= $1::text::pg_lsn", written)
 	})
 	run(t, c.there, "ALTER SYSTEM SET primary_conninfo = ''")
 	run(t, c.there, "SELECT pg_reload_conf()")
-	until(t, "the replica receives no more", func() bool {
+	until(t, "the replica receives nothing more", func() bool {
 		return pgtest.One[int](t, direct, "SELECT count(*)::int FROM pg_stat_replication") == 0
 	})
 }
@@ -69,7 +69,7 @@ func (c *couple) failOver(t *testing.T) *Store {
 // failsOver tries what must be done before the claims of a process have expired on the replica.
 func failsOver(t *testing.T, f func(ttl time.Duration) (inTime bool)) {
 	t.Helper()
-	longer(t, 7*time.Second, "all had expired before the replica took its place", f)
+	longer(t, 7*time.Second, "all holds expired before the fail-over", f)
 }
 
 // brief returns a claim that expires soon.
@@ -103,21 +103,21 @@ func holdsFailOver(t *testing.T, ttl time.Duration) (inTime bool) {
 	}
 	granted := held("granted", store.Full)
 	if a, err := s.Change(t.Context(), upgraded, 1, store.Full); err != nil || a.Weight != store.Full {
-		t.Fatalf("Change: %+v, %v", a, err)
+		t.Fatalf("Change: got %+v, %v", a, err)
 	}
 	if r := mustRenew(t, s, upgraded); r.Weight != store.Full {
-		t.Fatalf("%+v, want what it was upgraded to", r)
+		t.Fatalf("got %+v, want the weight of the upgrade", r)
 	}
 	other := c.failOver(t)
 	if e := state(t, other, "given back").Entries; len(e) != 1 || e[0].ID != given.ID {
 		if store.Now() > lasts {
 			return false
 		}
-		t.Fatalf("the replica has %+v", e)
+		t.Fatalf("the replica has %+v, want the released hold", e)
 	}
 	mustHold(t, other, brief("granted", store.Full, ttl))
 	var all []store.Renewal
-	until(t, "the replica says of each whether it has it", func() bool {
+	until(t, "the replica reports for each hold whether it has it", func() bool {
 		all = s.Renew(t.Context(), []store.Hold{stays, granted, upgraded})
 		return !slices.ContainsFunc(all, func(r store.Renewal) bool { return r.Err != nil && !store.Definite(r.Err) })
 	})
@@ -125,17 +125,17 @@ func holdsFailOver(t *testing.T, ttl time.Duration) (inTime bool) {
 		return false
 	}
 	if err := all[0].Err; err != nil {
-		t.Errorf("what the replica has: %v", err)
+		t.Errorf("the hold that the replica has: %v", err)
 	}
 	if err := all[1].Err; !errors.Is(err, store.ErrLost) {
-		t.Errorf("what the replica has not: %v, want that it is lost", err)
+		t.Errorf("the hold that the replica lacks: %v, want ErrLost", err)
 	}
 	if all[2].Err != nil || all[2].Weight != store.Upgradeable {
-		t.Errorf("what the replica knows as it was before its upgrade: %+v", all[2])
+		t.Errorf("the hold that the replica has from before its upgrade: got %+v", all[2])
 	}
 	lasts = all[0].From.Add(all[0].TTL)
 	lost := false
-	testwait.UntilPast(t, 2*ttl, "what was given back is free", func() bool { // its session keeps nothing else, and ends then
+	testwait.UntilPast(t, 2*ttl, "the released name is free", func() bool { // its session keeps nothing else, and ends then
 		for _, r := range s.Renew(t.Context(), []store.Hold{stays, upgraded}) {
 			switch {
 			case r.Err == nil:
@@ -143,13 +143,13 @@ func holdsFailOver(t *testing.T, ttl time.Duration) (inTime bool) {
 			case store.Definite(r.Err) && store.Now() > lasts:
 				lost = true
 			case store.Definite(r.Err):
-				t.Fatalf("what stays: %v", r.Err)
+				t.Fatalf("the hold that stays: %v", r.Err)
 			}
 		}
 		return lost || mustAsk(t, other, try("given back")).Granted
 	})
 	if a := mustAsk(t, other, try("stays")); a.Granted && store.Now() < lasts {
-		t.Errorf("%+v: what is held was granted", a)
+		t.Errorf("got %+v: the held name was granted", a)
 	}
 	return store.Now() < lasts
 }
@@ -187,7 +187,7 @@ func positionsFailOver(t *testing.T, ttl time.Duration) (inTime bool) {
 		if store.Now() > lasts {
 			return false
 		}
-		t.Fatalf("the replica has %+v", e)
+		t.Fatalf("the replica has entries %+v", e)
 	}
 	last := mutex("n")
 	mustAsk(t, other, last)
@@ -197,18 +197,18 @@ func positionsFailOver(t *testing.T, ttl time.Duration) (inTime bool) {
 		t.Helper()
 		switch {
 		case err == nil && a.Granted:
-			t.Fatalf("%+v beside who holds it", a)
+			t.Fatalf("got %+v while another claim holds the lock", a)
 		case err == nil:
 			lasts = a.From.Add(ttl)
 		case store.Definite(err) && store.Now() > lasts:
 			lost = true
 		case store.Definite(err):
-			t.Fatalf("the position: %v", err)
+			t.Fatalf("the queue position: %v", err)
 		}
 		return err == nil
 	}
 	until(t, "the server answers", func() bool { return asked(s.Ask(t.Context(), waits)) || lost })
-	testwait.UntilPast(t, 2*ttl, "the position that was given up is gone", func() bool { // its session keeps nothing else, and ends then
+	testwait.UntilPast(t, 2*ttl, "the released position is removed", func() bool { // its session keeps nothing else, and ends then
 		if a, err := s.Poll(t.Context(), waits); err == nil && a.From == 0 {
 			asked(s.Ask(t.Context(), waits))
 		} else {
@@ -226,7 +226,7 @@ func positionsFailOver(t *testing.T, ttl time.Duration) (inTime bool) {
 		return false
 	}
 	if now := sessionOf(t, other, "n", waits.ID); now == in {
-		t.Error("it is in the session yet that was on the other server")
+		t.Error("the position is still in the session of the former server")
 	}
 	if err := holder.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
@@ -235,13 +235,13 @@ func positionsFailOver(t *testing.T, ttl time.Duration) (inTime bool) {
 		if store.Now() > lasts {
 			return false
 		}
-		t.Errorf("%+v: it was overtaken", a)
+		t.Errorf("got %+v: the waiter was overtaken", a)
 	}
 	if a, err := s.Ask(t.Context(), waits); err != nil || !a.Granted {
 		if store.Now() > lasts {
 			return false
 		}
-		t.Errorf("%+v, %v, want that it is next", a, err)
+		t.Errorf("got %+v, %v, want the next grant", a, err)
 	}
 	return true
 }
@@ -264,7 +264,7 @@ func TestAPromotedReplicaHasLostWhatItHadNotReceived(t *testing.T) {
 	standby := tableOn(t, pair.there, nil)
 	defer standby.Close()
 	if _, err := standby.Ask(t.Context(), mutex("anything")); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "read-only") {
-		t.Errorf("a claim on a standby: %v, want one that says that it is read-only", err)
+		t.Errorf("a claim on a standby: %v, want ErrUnavailable for read-only", err)
 	}
 	c = mutex("news")
 	c.TTL = time.Hour
@@ -277,18 +277,18 @@ func TestAPromotedReplicaHasLostWhatItHadNotReceived(t *testing.T) {
 	}
 	defer after.Close()
 	if err := after.Renew(t.Context(), []store.Hold{known})[0].Err; err != nil {
-		t.Errorf("what the replica had: %v", err)
+		t.Errorf("the hold that the replica had: %v", err)
 	}
 	if err := after.Renew(t.Context(), []store.Hold{news})[0].Err; !errors.Is(err, store.ErrLost) {
-		t.Errorf("what the replica had not: %v, want lost", err)
+		t.Errorf("the hold that the replica lacked: %v, want ErrLost", err)
 	}
 	a := mustAsk(t, after, mutex("news"))
 	if !a.Granted || a.Token >= news.Token {
-		t.Errorf("of what it had not heard it grants %+v, want a second hold with a smaller token than %d", a, news.Token)
+		t.Errorf("a name that the replica lacked: got %+v, want a second grant with a token smaller than %d", a, news.Token)
 	}
 	d := after.Describe()
 	if !slices.Contains(d.Forgets, store.AccidentFailOver) || !strings.Contains(d.Loses, "replica") || !strings.Contains(d.Tokens, "replica") {
-		t.Errorf("Describe does not say so: %+v", d)
+		t.Errorf("Describe does not mention it: got %+v", d)
 	}
 }
 
@@ -306,6 +306,6 @@ func TestARenewalSaysWhichServerAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if now := b.Server(); now != of || of == 0 {
-		t.Errorf("server %d, want %d as when it was begun", now, of)
+		t.Errorf("got server %d, want %d as at the start of the session", now, of)
 	}
 }

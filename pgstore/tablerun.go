@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	// repeats is how often a statement that surely was not applied is sent.
+	// repeats is how often a statement that certainly was not applied is sent.
 	repeats = 3
-	// idleClosed is how often one is sent that came to a connection which the server had closed for being idle. Each of
-	// them is one less in the pool, and all that are idle may be closed.
+	// idleClosed is how often a statement is sent if the server had closed its connection for being
+	// idle. Each attempt removes one such connection from the pool, and all idle ones may be
+	// closed.
 	idleClosed = 100
 	// renewers is how many statements of one call are under way at a time.
 	renewers = 4
 )
 
-// run runs a statement, again if the server says that it was not applied.
-// begin is called before each attempt.
+// run runs a statement, and repeats it if the server says that it was not applied. It calls begin
+// before each attempt.
 func (s *Store) run(ctx context.Context, statement string, args []any, begin func(), row func(scan func(...any) error) error) error {
 	if s.clock != nil {
 		args = append(args[:len(args):len(args)], s.clock())
@@ -29,7 +30,7 @@ func (s *Store) run(ctx context.Context, statement string, args []any, begin fun
 	return s.send(ctx, statement, args, begin, row)
 }
 
-// send is run for a statement that takes no time.
+// send is run for a statement without a time argument.
 func (s *Store) send(ctx context.Context, statement string, args []any, begin func(), row func(scan func(...any) error) error) error {
 	urgent := s.do.urgent(statement)
 	for try, idle := 1, 0; ; try++ {
@@ -45,8 +46,7 @@ func (s *Store) send(ctx context.Context, statement string, args []any, begin fu
 	}
 }
 
-// notApplied reports whether a statement surely did nothing and may be sent
-// again at once.
+// notApplied reports whether a statement certainly did nothing and may be sent again at once.
 func (s *Store) notApplied(err error) bool {
 	var none notRun
 	if errors.As(err, &none) || pgconn.SafeToRetry(err) {
@@ -54,8 +54,7 @@ func (s *Store) notApplied(err error) bool {
 	}
 	switch code(err) {
 	case "40001":
-		// It ran at another isolation level than READ COMMITTED, which is the
-		// default of this user or database.
+		// It ran above READ COMMITTED, by the default of this user or database.
 		s.pinned.Store(true)
 		return true
 	case "40P01": // a deadlock
@@ -64,24 +63,24 @@ func (s *Store) notApplied(err error) bool {
 	return wasIdle(err)
 }
 
-// wasIdle reports whether a statement came to a connection that the server had closed as nothing was done on it.
+// wasIdle reports whether the server had closed the connection of a statement for being idle.
 func wasIdle(err error) bool { return code(err) == "57P05" }
 
-// undone reports whether a statement that failed surely did nothing, and will not.
+// undone reports whether a failed statement certainly did nothing, and will do nothing.
 func (s *Store) undone(err error) bool {
 	var none notSent
 	var closed *pgconn.ConnectError
 	return store.Definite(err) || s.notApplied(err) || errors.As(err, &none) || errors.As(err, &closed) //mutant:pg-unsent-ask-is-awaited
 }
 
-// code is the server's code of an error, or "" if it is not of the server.
+// code returns the server's code of an error, or "" if the error is not of the server.
 func code(err error) string { return store.SQLState(err) }
 
 func isNoTable(err error) bool { return code(err) == "42P01" }
 
 func (s *Store) where() string { return s.schema + "." + s.table }
 
-// create makes the tables. Another process may be making them too.
+// create creates the tables. Another process may be creating them too.
 func (s *Store) create(ctx context.Context) error {
 	for _, table := range []string{s.do.createSessions, s.do.create} { // a table of names never exists without one for its sessions
 		var err error
@@ -98,7 +97,7 @@ func (s *Store) create(ctx context.Context) error {
 	return nil
 }
 
-// failed makes an error of the driver or the server one for people.
+// failed turns an error of the driver or the server into one for users.
 func (s *Store) failed(what string, err error) error {
 	say := func(kind error, advice string) error {
 		return fmt.Errorf("%w: %s on %s: %s: %w", kind, what, s.address, advice, err)

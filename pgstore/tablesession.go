@@ -13,9 +13,10 @@ import (
 // sessionsSuffix is the suffix of the sessions' table after the name of the locks' table.
 const sessionsSuffix = "_sessions"
 
-// A sessionTable is a session.Backend: a row a session, which has when it expires on the
-// server's clock, or 0 once that is final. Every statement that decides on a session
-// writes its row, so it decides on the row as it is once it has it locked.
+// A sessionTable is a session.Backend with one row per session. The row has the time at which the
+// session expires on the server's clock, or 0 or the negated time once its end is final. Every
+// statement that decides on a session writes its row, so it decides on the row as it is once
+// locked.
 type sessionTable struct{ *Store }
 
 var _ interface {
@@ -59,7 +60,7 @@ func (s sessionTable) Begin(ctx context.Context, id session.ID, ttl time.Duratio
 	if code(err) == "23505" {
 		return 0, fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
 	}
-	if err != nil { // also that there is no table yet: a session without a row has ended, for others
+	if err != nil { // also if there is no table yet: for others, a session without a row has ended
 		return 0, s.failed("begin a session in "+s.where()+sessionsSuffix, err)
 	}
 	return ttl, nil
@@ -79,8 +80,9 @@ func (s sessionTable) Renew(ctx context.Context, id session.ID) (calls int64, er
 	return calls, s.sessionFailed("renew", err)
 }
 
-// Server implements [session.Replaceable]: since when the server runs that has answered last, in microseconds. A replica has a start of its own, and
-// renews nothing before it is promoted. One that was started again counts as another: it may have lost what its disk did not keep.
+// Server implements [session.Replaceable]. It returns when the server that answered last was
+// started, in microseconds. A replica has a start time of its own, and renews nothing before it is
+// promoted. A restarted server counts as another one: it may have lost what its disk did not keep.
 func (s sessionTable) Server() int64 { return s.server.Load() }
 
 // Call implements [session.Backend].
@@ -96,8 +98,8 @@ func (s sessionTable) End(ctx context.Context, id session.ID) error {
 	return s.sessionFailed("end", err)
 }
 
-// Left implements [session.Backend]. That a session has expired is made final by a statement
-// that writes its row, as a renewal may be under way.
+// Left implements [session.Backend]. A statement that writes the row of an expired session makes
+// its end final, because a renewal may be under way.
 func (s sessionTable) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
 	for {
 		left, expired, err := s.readLeft(ctx, ids)
@@ -125,8 +127,8 @@ func (s sessionTable) Left(ctx context.Context, ids []session.ID) ([]time.Durati
 	}
 }
 
-// readLeft reads for how many µs sessions go on, and which of them have expired without that being final. For a
-// missing one it is 0.
+// readLeft reads how many µs sessions have left, and which of them have expired without a final
+// end. A missing one has 0.
 func (s *Store) readLeft(ctx context.Context, ids []session.ID) (left map[session.ID]int64, expired []session.ID, err error) {
 	var in array
 	for i := range ids {
@@ -158,8 +160,8 @@ func (s *Store) sessionFailed(what string, err error) error {
 	return s.failed(what+" a session in "+s.where()+sessionsSuffix, err)
 }
 
-// An over has the ids of ended sessions, for good, and of expired claims of this process that
-// sessions keep, and for how long they have ended.
+// An over has the ids of sessions whose end is final, and of expired claims of this process that
+// sessions keep, and how long ago they ended.
 type over map[string]time.Duration
 
 func (o *over) add(id []byte, ago time.Duration) {
@@ -169,7 +171,7 @@ func (o *over) add(id []byte, ago time.Duration) {
 	(*o)[string(id)] = ago
 }
 
-// text is the arguments of a full statement.
+// text returns the arguments of a full statement.
 func (o over) text() (ids, ago string) {
 	var a, b array
 	for id, d := range o {
@@ -179,15 +181,15 @@ func (o over) text() (ids, ago string) {
 	return a.text(), b.text()
 }
 
-// whose says of an entry whether the server is asked about its session.
+// A whose selects the entries about whose sessions the server is asked.
 type whose func(e *queue.Entry) bool
 
 func nobodys(*queue.Entry) bool    { return false }
 func holders(e *queue.Entry) bool  { return e.Granted }
 func everybodys(*queue.Entry) bool { return true }
 
-// ahead selects all that are ahead of a claim, or all if it has no entry. A dead waiter blocks as
-// a holder does: behind readers a dead writer blocks other readers.
+// ahead selects all entries ahead of a claim, or all if it has no entry. A dead waiter blocks like
+// a holder: behind readers, a dead writer blocks other readers.
 func ahead(id store.ID) whose {
 	behind := false
 	return func(e *queue.Entry) bool {
@@ -196,9 +198,9 @@ func ahead(id store.ID) whose {
 	}
 }
 
-// judge gives each entry that a session keeps the time that this has left. Whether sessions
-// live is asked where this process does not know. What has ended is noted in f.ended: that was
-// made final by a statement before the one that decides on it.
+// judge lets each entry that a session keeps expire with the session. It asks the server about
+// selected sessions that this process does not know. It notes ended sessions in f.ended: an earlier
+// statement than the one that decides on them has made their end final.
 func (s *Store) judge(ctx context.Context, f *found, of whose) error {
 	var ask []session.ID
 	asked := map[session.ID]bool{}
@@ -224,7 +226,7 @@ func (s *Store) judge(ctx context.Context, f *found, of whose) error {
 		}
 		left, known := s.sessions.Known(in)
 		switch {
-		case !known: // not checked: a waiter is kept for no longer than this
+		case !known: // not checked: no waiter is kept for longer than this
 			left = store.MaxPositionTTL
 		case left <= 0:
 			f.ended.add(in[:], -left) //mutant:pg-ended-just-now
@@ -234,7 +236,7 @@ func (s *Store) judge(ctx context.Context, f *found, of whose) error {
 	return nil
 }
 
-// lookJudged reads what is stored of a name, and knows of all its entries whether they live.
+// lookJudged reads what is stored of a name, and finds out whether the selected entries live.
 func (s *Store) lookJudged(ctx context.Context, name string, of whose) (*found, error) {
 	f, err := s.look(ctx, name)
 	if err == nil {
@@ -243,7 +245,7 @@ func (s *Store) lookJudged(ctx context.Context, name string, of whose) (*found, 
 	return f, err
 }
 
-// settle drops the expired entries of a name, and grants those that fit then.
+// settle drops the expired entries of a name, and grants the waiters that then fit.
 func (s *Store) settle(ctx context.Context, name string) error {
 	f, err := s.lookJudged(ctx, name, everybodys)
 	if err != nil {
@@ -256,10 +258,11 @@ func (s *Store) settle(ctx context.Context, name string) error {
 			return nil
 		}
 	}
-	return s.drop(ctx, name, f.ended, true) // it is rare
+	return s.drop(ctx, name, f.ended, true) // this is rare
 }
 
-// drop drops ended entries, with all other expired ones in the row, and grants those that fit then.
+// drop drops ended entries, and all other expired ones in the row, and grants the waiters that then
+// fit.
 func (s *Store) drop(ctx context.Context, name string, over over, announces bool) error {
 	_, err := s.act(ctx, "settle", name, over, s.do.release, []byte(name), make([]byte, len(store.ID{})), int64(0), int64(0), announces)
 	return err

@@ -114,7 +114,7 @@ func TestAReadOfASessionBehindAWaitForANameIsStale(t *testing.T) {
 	}
 	done()
 	if one := <-seen; !one.lives || one.calls != 0 {
-		t.Errorf("it saw %+v: then such a read could be decided on after all", one)
+		t.Errorf("the statement saw %+v: then such a read could be relied on after all", one)
 	}
 }
 
@@ -142,10 +142,10 @@ func TestAnAskThatWaitedForTheRowSkipsAnEndedHolder(t *testing.T) {
 	}
 	done()
 	if a := <-answered; !a.Granted || a.Token <= h.Token {
-		t.Errorf("%+v, want granted", a)
+		t.Errorf("got %+v, want a grant", a)
 	}
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != store.ErrLost {
-		t.Errorf("and the hold before it: %v", err)
+		t.Errorf("the hold before it: got %v, want ErrLost", err)
 	}
 }
 
@@ -168,10 +168,10 @@ func TestASessionIsSkippedOnlyOnceItsEndIsFinal(t *testing.T) {
 		}
 		answered <- a
 	}()
-	until(t, "who found it expired waits for its row", func() bool {
+	until(t, "the claim that found the session expired waits for its row", func() bool {
 		select {
 		case a := <-answered:
-			t.Fatalf("answered before the end is final: %+v", a)
+			t.Fatalf("answered before the end of the session is final: %+v", a)
 		default:
 		}
 		return waitingForRows(t, s) >= 1
@@ -181,7 +181,7 @@ func TestASessionIsSkippedOnlyOnceItsEndIsFinal(t *testing.T) {
 	}
 	done()
 	if a := <-answered; a.Granted || a.Holding != 1 {
-		t.Errorf("beside one whose session was renewed: %+v", a)
+		t.Errorf("beside the hold of a renewed session: got %+v", a)
 	}
 }
 
@@ -206,10 +206,10 @@ func TestALockDelayCountsFromTheEndOfTheSession(t *testing.T) {
 		comes.Try = true
 		a := mustAsk(t, other, comes)
 		if a.Granted != step.granted {
-			t.Errorf("%v after its session had ended: %+v", step.ago, a)
+			t.Errorf("%v after the end of its session: got %+v", step.ago, a)
 		}
 		if left := c.LockDelay - step.ago; !a.Granted && (a.Until > left || a.Until < left-time.Minute) {
-			t.Errorf("it is told to wait for %v, want %v", a.Until, left)
+			t.Errorf("got a wait of %v, want %v", a.Until, left)
 		}
 		other = second(t, s)
 	}
@@ -241,10 +241,10 @@ func TestSessionsThatHaveEndedAreDeletedAndOthersAreNot(t *testing.T) {
 		return all[0]
 	}
 	if l := left(lately); l > -time.Hour || l < -2*time.Hour {
-		t.Errorf("one that ended an hour ago has %v left", l)
+		t.Errorf("the session that ended an hour ago: got %v left", l)
 	}
 	if l := left(long); l > -25*time.Hour {
-		t.Errorf("one that ended 25 hours ago has %v left", l)
+		t.Errorf("the session that ended 25 hours ago: got %v left", l)
 	}
 	if err := s.run(t.Context(), s.do.session.sweep, nil, func() {}, nil); err != nil {
 		t.Fatal(err)
@@ -253,10 +253,10 @@ func TestSessionsThatHaveEndedAreDeletedAndOthersAreNot(t *testing.T) {
 		return pgtest.One[bool](t, poolOf(s), "SELECT EXISTS (SELECT FROM "+sessionsOf(s)+" WHERE id = $1)", id[:])
 	}
 	if there(dead) || there(long) || !there(lately) || !there(in) {
-		t.Errorf("the one that was ended is there: %v; the one that ended long ago: %v; lately: %v; the one that lives: %v", there(dead), there(long), there(lately), there(in))
+		t.Errorf("got the ended session: %v; ended long ago: %v; ended lately: %v; alive: %v", there(dead), there(long), there(lately), there(in))
 	}
 	if l := left(lately); l > -time.Hour {
-		t.Errorf("one that ended an hour ago has %v left, as is final", l)
+		t.Errorf("the session that ended an hour ago: got %v left, but its end is final", l)
 	}
 }
 
@@ -276,14 +276,14 @@ func TestAHoldThatIsOnlyRenewedByItsSessionIsNotSwept(t *testing.T) {
 	}
 	names := sweep()
 	if !slices.Equal(names, []string{"n"}) {
-		t.Errorf("%q, want the name", names)
+		t.Errorf("got %q, want the name", names)
 	}
 	if err := s.settle(t.Context(), "n"); err != nil {
 		t.Fatal(err)
 	}
 	mustRenew(t, s, h)
 	if st := state(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].ID != h.ID {
-		t.Fatalf("of the hold there is %+v", st)
+		t.Fatalf("got %+v, want the hold", st)
 	}
 	if err := (sessionTable{s}).End(t.Context(), in); err != nil {
 		t.Fatal(err)
@@ -293,7 +293,7 @@ func TestAHoldThatIsOnlyRenewedByItsSessionIsNotSwept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ids := pgtest.One[int](t, poolOf(s), "SELECT cardinality(id) FROM "+tableOf(s)+" WHERE name = 'n'"); ids != 0 {
-		t.Errorf("%d entries are left of a process that has died", ids)
+		t.Errorf("got %d entries of a dead process left", ids)
 	}
 }
 
@@ -301,9 +301,9 @@ func TestAHoldThatIsOnlyRenewedByItsSessionIsNotSwept(t *testing.T) {
 func TestTheSchemaHasBothTables(t *testing.T) {
 	sql, err := Schema(&Options{Table: "mine"})
 	if err != nil || !strings.Contains(sql, `"mine" (`) || !strings.Contains(sql, `"mine_sessions" (`) {
-		t.Errorf("%q, %v", sql, err)
+		t.Errorf("got %q, %v", sql, err)
 	}
 	if _, err := Schema(&Options{Table: strings.Repeat("x", 55)}); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("a name that has no room for that of the sessions: %v", err)
+		t.Errorf("a name too long for the table of sessions: %v, want ErrInvalid", err)
 	}
 }

@@ -17,13 +17,13 @@ var sqlFiles embed.FS
 
 var sqlDir = embedded.Dir(sqlFiles, "sql")
 
-// entryColumns are the arrays of a row, each with one element an entry.
+// entryColumns are the arrays of a row. Each has one element per entry.
 var entryColumns = []string{"id", "lim", "weight", "want", "turn", "n", "shown", "token", "fence", "since", "expires", "keep", "delay", "broken", "owner", "session", "asks"}
 
 var entryTypes = map[string]string{"id": "bytea", "broken": "bytea", "owner": "bytea", "session": "bytea", "asks": "bytea", "shown": "boolean", "lim": "int", "weight": "int", "want": "int", "turn": "int", "n": "int"}
 
-// unending is the expiry, in its row, of an entry that a session keeps. The lock
-// delay can be added to it.
+// unending is the stored expiry of an entry that a session keeps. The lock delay can be added to it
+// without overflow.
 const unending = 1 << 62
 
 // statements are the operations as the server runs them.
@@ -42,22 +42,22 @@ type statements struct {
 // sessions are the statements about sessions.
 type sessions struct{ begin, renew, call, end, left, held, sweep string }
 
-// serverNow is the time in µs. It is clock_timestamp, which goes on while a
-// statement waits for a row, and not now, which does not.
+// serverNow is the time in µs. It is clock_timestamp and not now, because it must advance while a
+// statement waits for a row.
 const serverNow = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
-// all are the texts, for work on each of them.
+// all returns the texts, for work on each of them.
 func (s *statements) all() []*string {
 	return []*string{&s.create, &s.createSessions, &s.askFast, &s.askIdle, &s.askBehind, &s.askMove, &s.releaseFast, &s.releaseNext, &s.renewFast, &s.releaseAll,
 		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.ahead, &s.held, &s.list, &s.sweep, &s.stands,
 		&s.session.begin, &s.session.renew, &s.session.call, &s.session.end, &s.session.left, &s.session.held, &s.session.sweep}
 }
 
-// schema is the SQL that makes the tables.
+// schema returns the SQL that creates the tables.
 func (s *statements) schema() string { return s.create + ";\n" + s.createSessions + ";\n" }
 
-// urgent reports whether a lease, or a name, is lost for a while if the statement
-// waits for long: it renews or gives back.
+// urgent reports whether a lease is lost, or a name stays taken, if the statement waits for long:
+// it renews or releases.
 func (s *statements) urgent(statement string) bool {
 	switch statement {
 	case s.renewFast, s.renew, s.releaseFast, s.releaseNext, s.release, s.releaseAll, s.change, s.stands, s.session.begin, s.session.renew: //mutant:pg-urgent-statements
@@ -66,9 +66,8 @@ func (s *statements) urgent(statement string) bool {
 	return false
 }
 
-// load makes the statements for a table. clocked ones take the time, in µs, as
-// their last argument instead of the server's: for tests that compare them
-// with package queue.
+// load returns the statements for a table. Clocked ones take the time, in µs, as their last
+// argument instead of the server's: for tests that compare them with package queue.
 func load(schema, table string, clocked bool) *statements {
 	of := plain
 	if clocked {
@@ -83,8 +82,8 @@ func load(schema, table string, clocked bool) *statements {
 	return &s
 }
 
-// The statements without the name of their table. A program may make many
-// Stores, and assembling the statements takes longer than making a Store.
+// The statements without the name of their table, assembled once: a program may create many Stores,
+// and assembling takes longer than creating a Store.
 var (
 	plain     = sync.OnceValue(func() *statements { return assemble(false) })
 	withClock = sync.OnceValue(func() *statements { return assemble(true) })
@@ -102,7 +101,7 @@ func assemble(clocked bool) *statements {
 	unnest := func(alias string) string {
 		return "unnest(" + columns(alias) + ") WITH ORDINALITY AS u(" + strings.Join(entryColumns, ", ") + ", o)"
 	}
-	// Where there is no entry the id is NULL, and all else zero.
+	// Without an entry the id is NULL, and everything else is zero.
 	entry := func(alias string) string {
 		return each(", ", func(c string) string {
 			switch entryTypes[c] {
@@ -119,13 +118,13 @@ func assemble(clocked bool) *statements {
 			return fmt.Sprintf("cardinality(%s.%s) = cardinality(%s.id)", alias, c, alias)
 		}) + ", false)"
 	}
-	// Whether a hold was broken with now: its reason begins with the byte 1.
+	// Whether a hold was broken with now: its reason begins with byte 1.
 	freed := func(alias string) string {
 		return "(" + alias + ".broken >= '\\x01' AND " + alias + ".broken < '\\x02')"
 	}
-	// The channel of a name: nameChannel.
+	// The channel of a name, as in nameChannel.
 	announceTo := func(name string) string { return "'holdfast_' || encode(substr(sha256(" + name + "), 1, 16), 'hex')" }
-	var tails []string // what moves up when the first entry goes
+	var tails []string // what shifts when the first entry goes
 	for _, c := range entryColumns {
 		if c != "token" && c != "since" {
 			tails = append(tails, c+" = "+c+"[2:]")
@@ -144,7 +143,7 @@ func assemble(clocked bool) *statements {
 			"{started}", "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint",
 			"{ended}", fmt.Sprintf("$%d::text::bytea[]", args-1),
 			"{ago}", fmt.Sprintf("$%d::text::bigint[]", args),
-			"{over}", "CASE WHEN expires < 0 THEN greatest("+now+" + expires, 0) ELSE 0 END", // of a session that has ended
+			"{over}", "CASE WHEN expires < 0 THEN greatest("+now+" + expires, 0) ELSE 0 END", // how long ago an ended session expired
 			"{day}", fmt.Sprintf("%d::bigint", store.TokenRetention.Microseconds()),
 			"{durable}", "CASE WHEN current_setting('synchronous_commit') = 'off' THEN"+
 				" set_config('synchronous_commit', "+
@@ -155,7 +154,7 @@ func assemble(clocked bool) *statements {
 			"{sane}", sane("found"), "{sane t}", sane("t"),
 			"{entry u}", entry("u"), "{entry x}", entry("x"),
 			"{unnest t}", unnest("t"),
-			// Of a crowd of waiters only the first one, and the number of the others ahead, must be known.
+			// Of many waiters, only the first one, and the number of others ahead, must be known.
 			"{ahead}", "($2::bytea = '' OR u.token <> 0 OR u.session = '' OR u.id = $2::bytea OR u.o = w.first)",
 			"{columns}", strings.Join(entryColumns, ", "), "{w columns}", columns("w"),
 			"{tails}", strings.Join(tails, ", "),

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
 )
 
-// sqlDB is a pool of database/sql.
+// sqlDB is a database/sql pool.
 type sqlDB struct {
 	pool    *sql.DB
 	pgx     bool // its driver is pgx's
@@ -41,7 +41,7 @@ func (d *sqlDB) config(ctx context.Context) (*pgx.ConnConfig, error) {
 }
 
 func (d *sqlDB) query(ctx context.Context, statement string, args []any, how how, row func(func(...any) error) error) error {
-	plain := !d.pgx || d.plain.Load() // as this one is sent: others may find out meanwhile
+	plain := !d.pgx || d.plain.Load() // as this statement is sent: another may set d.plain meanwhile
 	var on sqlConn = d.pool
 	if how.urgent {
 		own, theirs, err := d.acquire(ctx)
@@ -68,13 +68,13 @@ func (d *sqlDB) query(ctx context.Context, statement string, args []any, how how
 	case !plain && unprepared(err):
 		d.plain.Store(true)
 		err = notRun{err}
-	case errors.Is(err, driver.ErrBadConn): // the pool repeats that by itself, a connection of it does not
+	case errors.Is(err, driver.ErrBadConn): // the pool repeats that by itself, one of its connections does not
 		err = notRun{err}
 	}
 	return err
 }
 
-// A sqlConn is a pool of database/sql, or a connection out of it.
+// A sqlConn is a database/sql pool or one of its connections.
 type sqlConn interface {
 	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
 	BeginTx(ctx context.Context, o *sql.TxOptions) (*sql.Tx, error)
@@ -109,9 +109,9 @@ func eachSQL(ctx context.Context, query func(context.Context, string, ...any) (*
 	return rows.Err()
 }
 
-// acquire returns a connection for an urgent statement: own from the reserve,
-// theirs from the pool. Neither: the statement waits for the pool, as that cannot
-// be used up, or as no reserve is available.
+// acquire returns a connection for an urgent statement: own from the reserve, or theirs from the
+// pool. If both are nil, the statement waits for the pool, because that is unbounded, or no reserve
+// is available.
 func (d *sqlDB) acquire(ctx context.Context) (own *pgxpool.Conn, theirs *sql.Conn, err error) {
 	in, known := d.pool.Stats(), d.known.Load()
 	if known == nil || in.MaxOpenConnections == 0 {

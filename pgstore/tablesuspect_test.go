@@ -49,10 +49,10 @@ func TestEachHoldIsWrittenOnceWhenItsServerWasReplaced(t *testing.T) {
 		}
 	}
 	if n := wrote.Load(); n != 1 {
-		t.Errorf("%d statements renewed them, want one", n)
+		t.Errorf("got %d statements that renewed the holds, want one", n)
 	}
 	if now := sessionOf(t, s, "a", a.ID); now == in || now == (session.ID{}) || now != sessionOf(t, s, "b", b.ID) {
-		t.Errorf("it is in %v, was in %v", now, in)
+		t.Errorf("the hold is in session %v, was in %v", now, in)
 	}
 }
 
@@ -81,15 +81,15 @@ func TestAHoldIsKeptWithoutASessionOnTheNewServer(t *testing.T) {
 	replaced(t, s)
 	all := s.Renew(t.Context(), []store.Hold{h, gone})
 	if all[0].Err != nil || !errors.Is(all[1].Err, store.ErrLost) {
-		t.Errorf("%+v, want that what is not there is lost", all)
+		t.Errorf("got %+v, want ErrLost for the deleted row", all)
 	}
 	if now := sessionOf(t, s, "n", h.ID); now != in {
-		t.Errorf("it is in %v, was in %v", now, in)
+		t.Errorf("the hold is in session %v, was in %v", now, in)
 	}
 	back()
 	mustRenew(t, s, h)
 	if now := sessionOf(t, s, "n", h.ID); now == in {
-		t.Error("it stays in a session that is suspect")
+		t.Error("the hold stays in a suspect session")
 	}
 }
 
@@ -102,7 +102,7 @@ func TestAHoldIsKeptIfItsServerIsReplacedDuringAMove(t *testing.T) {
 		replaced(t, s)
 		args, back := cut(s, &s.do.renewFast)
 		if r := s.Renew(t.Context(), []store.Hold{h})[0]; r.Err == nil || store.Definite(r.Err) {
-			t.Fatalf("%+v, want that nobody knows", r)
+			t.Fatalf("got %+v, want an indeterminate error", r)
 		}
 		between := args()
 		back()
@@ -114,7 +114,7 @@ func TestAHoldIsKeptIfItsServerIsReplacedDuringAMove(t *testing.T) {
 		in := sessionOf(t, s, "n", h.ID)
 		late(t, s, s.do.renewFast, between)
 		if now := sessionOf(t, s, "n", h.ID); now != in || anySuspect(s.sessions.Own(in)) {
-			t.Errorf("it is in %v, and was put into %v", now, in)
+			t.Errorf("the hold is in session %v, want %v", now, in)
 		}
 		mustRenew(t, s, h)
 	}
@@ -138,16 +138,16 @@ func TestAPollOfAPositionInASuspectSessionIsNotAsGoodAsAnAsk(t *testing.T) {
 	t.Parallel()
 	s, _, _, w, in := suspectWaiter(t)
 	if a, err := s.Poll(t.Context(), w); err != nil || a.Granted || a.From != 0 {
-		t.Fatalf("%+v, %v", a, err)
+		t.Fatalf("got %+v, %v", a, err)
 	}
 	if a := mustAsk(t, s, w); a.Granted || a.From == 0 {
 		t.Fatalf("%+v", a)
 	}
 	if now := sessionOf(t, s, "n", w.ID); now == in || now == (session.ID{}) {
-		t.Errorf("it is in %v, was in %v", now, in)
+		t.Errorf("the position is in session %v, was in %v", now, in)
 	}
 	if a, err := s.Poll(t.Context(), w); err != nil || a.Granted || a.From == 0 {
-		t.Errorf("%+v, %v", a, err)
+		t.Errorf("got %+v, %v", a, err)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestAPositionThatLeavesASuspectSessionLateIsFollowed(t *testing.T) {
 	s, other, h, w, _ := suspectWaiter(t)
 	args, back := cut(s, &s.do.askMove)
 	if a, err := s.Ask(t.Context(), w); err == nil || store.Definite(err) {
-		t.Fatalf("%+v, %v, want that nobody knows", a, err)
+		t.Fatalf("got %+v, %v, want an indeterminate error", a, err)
 	}
 	back()
 	late(t, s, s.do.askMove, args())
@@ -172,7 +172,7 @@ func TestAPositionThatLeavesASuspectSessionLateIsFollowed(t *testing.T) {
 	in := sessionOf(t, s, "n", w.ID)
 	late(t, s, s.do.askMove, args())
 	if now := sessionOf(t, s, "n", w.ID); now != in {
-		t.Errorf("it is in %v, and was put into %v", now, in)
+		t.Errorf("the position is in session %v, want %v", now, in)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestAPositionIsKeptIfItsServerIsReplacedDuringAMove(t *testing.T) {
 		s, other, h, w, _ := suspectWaiter(t)
 		args, back := cut(s, &s.do.askMove)
 		if a, err := s.Ask(t.Context(), w); err == nil || store.Definite(err) {
-			t.Fatalf("%+v, %v, want that nobody knows", a, err)
+			t.Fatalf("got %+v, %v, want an indeterminate error", a, err)
 		}
 		between := args()
 		back()
@@ -197,7 +197,7 @@ func TestAPositionIsKeptIfItsServerIsReplacedDuringAMove(t *testing.T) {
 		in := sessionOf(t, s, "n", w.ID)
 		late(t, s, s.do.askMove, between)
 		if now := sessionOf(t, s, "n", w.ID); now != in || anySuspect(s.sessions.Own(in)) {
-			t.Errorf("it is in %v, and was put into %v", now, in)
+			t.Errorf("the position is in session %v, want %v", now, in)
 		}
 		if err := other.Release(t.Context(), h); err != nil {
 			t.Fatal(err)
@@ -220,10 +220,10 @@ func TestAPositionDoesNotMoveIntoASessionThatEndsBeforeIt(t *testing.T) {
 	s.claims.mu.Unlock()
 	_, back := cut(s, &s.do.session.renew)
 	if a, err := s.Ask(t.Context(), w); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("%+v, %v", a, err)
+		t.Errorf("got %+v, %v, want ErrUnavailable", a, err)
 	}
 	if now := sessionOf(t, s, "n", w.ID); now != in {
-		t.Errorf("it moved into %v, which ends before it", now)
+		t.Errorf("the position moved into session %v, which ends before it", now)
 	}
 	back()
 }
@@ -234,13 +234,13 @@ func TestAPositionThatIsGoneKeepsNoSession(t *testing.T) {
 	s, _, _, w, _ := suspectWaiter(t)
 	run(t, poolOf(s), "DELETE FROM "+tableOf(s))
 	if a, err := s.Ask(t.Context(), w); !errors.Is(err, store.ErrLost) {
-		t.Fatalf("%+v, %v", a, err)
+		t.Fatalf("got %+v, %v, want ErrLost", a, err)
 	}
 	if m, known := knows(s, w.ID); !known || m.sess != nil {
-		t.Errorf("known: %v, and in a session: %v", known, m.sess)
+		t.Errorf("got known: %v, and in a session: %v", known, m.sess)
 	}
 	if a, err := s.Ask(t.Context(), w); !errors.Is(err, store.ErrLost) {
-		t.Errorf("asked for again: %+v, %v, want that it is lost for good", a, err)
+		t.Errorf("second ask: got %+v, %v, want ErrLost for good", a, err)
 	}
 }
 
@@ -261,7 +261,7 @@ func TestAHoldIsFoundAfterTwoUnansweredMoves(t *testing.T) {
 		for _, done := range []bool{true, second} {
 			replaced(t, s)
 			if r := s.Renew(t.Context(), []store.Hold{h})[0]; r.Err == nil || store.Definite(r.Err) {
-				t.Fatalf("%+v, want that nobody knows", r)
+				t.Fatalf("got %+v, want an indeterminate error", r)
 			}
 			if done {
 				of := tableOn(t, poolOf(s), &Options{Schema: s.schema})
@@ -273,7 +273,7 @@ func TestAHoldIsFoundAfterTwoUnansweredMoves(t *testing.T) {
 		replaced(t, s)
 		mustRenew(t, s, h)
 		if in := sessionOf(t, s, "n", h.ID); anySuspect(s.sessions.Own(in)) {
-			t.Errorf("it is in %v still", in)
+			t.Errorf("the hold is still in session %v", in)
 		}
 		mustRenew(t, s, h)
 	}
@@ -286,7 +286,7 @@ func TestAPositionIsFoundAfterTwoUnansweredMoves(t *testing.T) {
 	for _, done := range []bool{true, false} {
 		args, back := cut(s, &s.do.askMove)
 		if a, err := s.Ask(t.Context(), w); err == nil || store.Definite(err) {
-			t.Fatalf("%+v, %v, want that nobody knows", a, err)
+			t.Fatalf("got %+v, %v, want an indeterminate error", a, err)
 		}
 		between := args()
 		back()
@@ -299,7 +299,7 @@ func TestAPositionIsFoundAfterTwoUnansweredMoves(t *testing.T) {
 		t.Fatalf("%+v", a)
 	}
 	if in := sessionOf(t, s, "n", w.ID); anySuspect(s.sessions.Own(in)) {
-		t.Errorf("it is in %v still", in)
+		t.Errorf("the position is still in session %v", in)
 	}
 	if err := other.Release(t.Context(), h); err != nil {
 		t.Fatal(err)

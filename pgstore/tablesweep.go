@@ -12,31 +12,30 @@ import (
 )
 
 const (
-	// sweepBlocks is how much of the table one look for old rows reads.
+	// sweepBlocks is how many blocks of the table one sweep reads.
 	sweepBlocks = 64
-	// The pause between two looks of a Store that is used: it grows where
-	// nothing is found, and shrinks where much is, so that rows go as fast as
-	// they came, even when each name is used once.
+	// Bounds of the pause between two sweeps of a Store in use. The pause grows if nothing is found
+	// and shrinks if much is, so that rows go as fast as they came, even if each name is used once.
 	leastSweep = 100 * time.Millisecond
 	mostSweep  = 5 * time.Minute
-	// Of processes that have just come one in so many looks at once, as it may not live for
-	// that pause. If all did, a crowd that comes would begin with that.
+	// One in this many new processes sweeps at once, because it may not live for that pause. If all
+	// did, many processes that start together would all begin with a sweep.
 	sweepOdds = 8
 )
 
 // A sweeper deletes rows unused for a day, a part of the table at a time,
 // concurrently with the calls of a Store.
 type sweeper struct {
-	next        atomic.Int64  // when to look again, on our clock; 0: at once
+	next        atomic.Int64  // when to sweep again, on the local clock; 0: at once
 	least, most time.Duration // bounds of the pause
 
-	looking atomic.Bool // a look is under way; what follows is its own
+	looking atomic.Bool // a sweep is under way; it owns the fields below
 
 	pause time.Duration
 	at    int64 // the block to begin with; -1: any
 }
 
-// sweep looks for old rows in the background, if it is due.
+// sweep deletes old rows in the background, if that is due.
 func (s *Store) sweep() {
 	if s.clock != nil {
 		return
@@ -58,10 +57,10 @@ func (s *Store) sweep() {
 		defer cancel()
 		gone, behind, kept, err := s.sweepPart(ctx, s.at)
 		if err != nil {
-			return // the next look is as late as can be
+			return // the next sweep comes after the longest pause
 		}
 		for _, name := range kept {
-			_ = s.settle(ctx, name) // what fails is tried again
+			_ = s.settle(ctx, name) // a failure is retried by a later sweep
 		}
 		_ = s.run(ctx, s.do.session.sweep, nil, func() {}, nil)
 		s.at = behind
@@ -70,17 +69,17 @@ func (s *Store) sweep() {
 	})
 }
 
-// nextPause is the pause after a look that found so many old rows.
+// nextPause returns the pause after a sweep that deleted so many rows.
 func (w *sweeper) nextPause(gone int64) time.Duration {
-	if gone >= sweepBlocks { // one a block, or more //mutant:pg-sweep-pause-shortens
+	if gone >= sweepBlocks { // at least one per block //mutant:pg-sweep-pause-shortens
 		return max(w.pause/4, w.least)
 	}
 	return min(2*w.pause, w.most) //mutant:pg-sweep-pause-grows
 }
 
-// sweepPart reads one part of the table. It returns how many rows it has deleted,
-// where the next part begins, and the names there that were not written for long, but
-// that sessions keep: if those have ended their holders have crashed.
+// sweepPart sweeps one part of the table. It returns how many rows it has deleted, where the next
+// part begins, and the names there that sessions keep and that were not written for long: if those
+// sessions have ended, their holders have crashed.
 func (s *Store) sweepPart(ctx context.Context, at int64) (gone, behind int64, kept []string, err error) {
 	err = s.run(ctx, s.do.sweep, []any{int64(sweepBlocks), at}, func() { kept = nil }, func(scan func(...any) error) error {
 		var names string

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// renewSessions renews the sessions that keep the holds: again if that is not answered, as a session waits for no answer
-// for long.
+// renewSessions renews the sessions that keep the holds. It repeats unanswered renewals, because a
+// session does not wait for an answer for long.
 func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
 	all := map[*session.Session]bool{}
 	s.claims.mu.Lock()
@@ -43,15 +43,15 @@ func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
 // call. claims.mu is held.
 func (m *localClaim) unseen() bool { return store.Now() >= m.seen.Add(m.sess.TTL/2) } //mutant:pg-rows-are-seen
 
-// rests reports whether there is nothing to be done with the row of a hold that stands there as is known here. claims.mu is held.
+// rests reports whether a hold needs nothing if its row is as expected. claims.mu is held.
 func (m *localClaim) rests(h *store.Hold) bool {
 	return m.sess != nil && m.to == nil && m.sess.TTL >= h.TTL && //mutant:pg-hold-stays-in-the-short-session
 		!m.alone && //mutant:pg-alone-is-written
 		(m.moved || !h.ByHand) && !m.reads && !m.handed && m.token != 0 && m.token == h.Token && m.name == h.Name && h.NewID == (store.ID{}) && h.Used <= m.used && (h.Owner == "" || h.Owner == m.owner)
 }
 
-// unchanged is the renewal of a hold whose row need not be read or written: its session was renewed since this
-// renewal began, which would have shown an earlier call, and there was none.
+// unchanged renews a hold whose row need not be read or written: its session was renewed since this
+// renewal began, and that showed no call.
 func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, done bool) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()

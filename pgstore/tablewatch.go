@@ -15,11 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Watch implements [store.Watcher]: LISTEN to the channel of the process, on a connection that the Store
-// has for all that it listens to, until Close. An error matches store.ErrUnsupported where there cannot be one:
-// Options.NoListen, a driver that cannot, a pooler in between that hands the
-// connection to others. A connection that is not open when ctx ends is opened all
-// the same, for the next call.
+// Watch implements [store.Watcher]. It listens to the channel of the process until Close, on the
+// one connection that the Store has for all channels. An error matches store.ErrUnsupported where
+// that is impossible: with Options.NoListen, a driver that cannot listen, or a pooler that hands
+// the connection to others. A connection that is not open when ctx ends is opened nevertheless, for
+// the next call.
 func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	_, err := s.listen(ctx, "holdfast_"+p.String(), &listener{
 		stays: true,
@@ -34,8 +34,8 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Noti
 	return err
 }
 
-// WatchName implements [store.NameWatcher]: LISTEN to the channel of the name, on the same connection. An error is as that
-// of Watch.
+// WatchName implements [store.NameWatcher]. It listens to the channel of the name on the same
+// connection. The errors are those of Watch.
 func (s *Store) WatchName(ctx context.Context, name string, changed func()) (stop func(), err error) {
 	if err := store.CheckName(name); err != nil {
 		return nil, err
@@ -43,14 +43,14 @@ func (s *Store) WatchName(ctx context.Context, name string, changed func()) (sto
 	return s.listen(ctx, nameChannel(name), &listener{heard: func(string) { changed() }, missed: changed})
 }
 
-// nameChannel is the channel for changes of a name's holders. Stores with other tables share it: so some
-// notifications are false.
+// nameChannel returns the channel for changes of a name's holders. Stores with other tables share
+// it, so some notifications are false.
 func nameChannel(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return "holdfast_" + hex.EncodeToString(sum[:16])
 }
 
-// listen begins to listen to a channel, and returns once nothing that is sent to it can be missed.
+// listen begins to listen to a channel, and returns once nothing sent to it can be missed.
 func (s *Store) listen(ctx context.Context, channel string, l *listener) (stop func(), err error) {
 	if s.noListen {
 		return nil, fmt.Errorf("%w: listen on %s: Options.NoListen is set", store.ErrUnsupported, s.address)
@@ -77,7 +77,7 @@ func (s *Store) listen(ctx context.Context, channel string, l *listener) (stop f
 	return nil, s.failed("listen", err)
 }
 
-// listenConfig is how to open the connection that listens.
+// listenConfig returns how to open the connection that listens.
 func (s *Store) listenConfig(ctx context.Context) (*pgx.ConnConfig, error) {
 	c, err := s.db.config(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Store) listenConfig(ctx context.Context) (*pgx.ConnConfig, error) {
 	return c, nil
 }
 
-// listenHost reads Options.Listen; host is empty if it is.
+// listenHost parses Options.Listen; host is empty if Listen is.
 func (s *Store) listenHost() (host string, port uint16, err error) {
 	if s.listenAt == "" {
 		return "", 0, nil
@@ -109,8 +109,8 @@ func (s *Store) listenHost() (host string, port uint16, err error) {
 	return host, uint16(n), nil
 }
 
-// notification reads a notification: token and block size (0 and 0 for an upgrade, 0 and 1 for a request to give
-// up), the id, and the name in hexadecimal.
+// notification parses a notification: token and block size (0 and 0 for an upgrade, 0 and 1 for a
+// request to give up), the id, and the name in hexadecimal.
 func notification(payload string) (h store.Notification, ok bool) {
 	part := strings.Split(payload, " ")
 	if len(part) != 4 {
@@ -123,7 +123,7 @@ func notification(payload string) (h store.Notification, ok bool) {
 	if errors.Join(err1, err2, err3, err4) != nil {
 		return h, false
 	}
-	if token == 0 { // then it says why the owner must renew, which shows the change
+	if token == 0 { // n only says why the owner must renew; the renewal shows the change
 		n = 0
 	}
 	return store.Notification{Name: string(name), ID: id, Token: token, N: n}, true

@@ -61,14 +61,14 @@ func TestAListenThatTakesLongIsWaitedForByTheNext(t *testing.T) {
 		}
 		may()
 		if fails > 0 { // before the next ask: a failure then says nothing of now
-			until(t, "it has failed", func() bool {
+			until(t, "the first Watch has failed", func() bool {
 				s.inbox.mu.Lock()
 				defer s.inbox.mu.Unlock()
 				return !s.inbox.keeps
 			})
 		}
 		if err := s.Watch(t.Context(), me, func(store.Notification) {}); err != nil || slow.configs.Load() != 1+fails {
-			t.Errorf("%v, with %d connections", err, slow.configs.Load())
+			t.Errorf("got %v, with %d connections", err, slow.configs.Load())
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestANotificationIsReadAsItIsSent(t *testing.T) {
 		"17 1 " + id.String() + " 61 again": {},
 	} {
 		if h, ok := notification(payload); h != want && ok || ok != (want != store.Notification{}) {
-			t.Errorf("%q is read as %+v, %v, want %+v", payload, h, ok, want)
+			t.Errorf("%q: got %+v, %v, want %+v", payload, h, ok, want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A TableLease is what CheckTx has to know of a lease; a holdfast.Lease is one.
+// A TableLease is what CheckTx needs of a lease. A holdfast.Lease is one.
 type TableLease interface {
 	// Name is the name that is held.
 	Name() string
@@ -19,22 +19,20 @@ type TableLease interface {
 	Token() int64
 }
 
-// CheckTx checks in a transaction of the caller's that the lease is held, for work
-// in the database where the locks of this Store are too. Make it the last statement
-// before the commit: from then on until the transaction ends the name is not granted
-// to anyone else, so the transaction commits only while the lease is held. Then no
-// fence is needed, and slots may be checked too.
+// CheckTx checks in a transaction of yours that the lease is held. It is for work in the same
+// database as the locks of this Store. Make it the last statement before the commit: from then on,
+// until the transaction ends, the name is not granted to anyone else, so the transaction commits
+// only while the lease is held. Then no fence is needed, and slots may be checked too.
 //
-// tx is a [pgx.Tx] or a [*sql.Tx] of any driver, on the database of the Store. The
-// row of the name is locked FOR SHARE, so renewals, releases and waiters of the name
-// wait for the transaction: commit it soon. The role needs the rights of the Store.
-// Above READ COMMITTED the check can end the transaction with a serialization
-// failure (40001), as its row is often written: retry the transaction.
+// tx is a [pgx.Tx], or a [*sql.Tx] of any driver, on the database of the Store. CheckTx locks the
+// row of the name FOR SHARE, so renewals, releases and waiters of the name wait for the
+// transaction: commit it soon. The role needs the rights of the Store. Above READ COMMITTED the
+// check can end the transaction with a serialization failure (40001), because its row is often
+// written: retry the transaction.
 //
-// Errors: store.ErrLost if the lease is no longer held, or is not of this store:
-// roll back. store.ErrInvalid if tx is not a transaction; store.ErrCorrupt and
-// store.ErrUnsupported for the stored state; store.ErrDenied; otherwise
-// store.ErrUnavailable.
+// The error matches store.ErrLost if the lease is no longer held or is not of this store: roll
+// back. It matches store.ErrInvalid if tx is not a transaction, store.ErrCorrupt or
+// store.ErrUnsupported for the stored state, store.ErrDenied, and otherwise store.ErrUnavailable.
 func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 	name, token := l.Name(), l.Token()
 	doing := func(err error) error { return fmt.Errorf("check %.100q in a transaction: %w", name, err) }
@@ -85,8 +83,8 @@ func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 			if !kept {
 				return nil
 			}
-			// A statement of its own, which sees the session as it is now. A process that ends
-			// the session from now on grants nothing before the transaction has ended.
+			// A statement of its own sees the session as it is now. A process that ends the session
+			// from now on grants nothing before the transaction has ended.
 			var id []byte
 			var left int64
 			var final bool
@@ -96,7 +94,7 @@ func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 			if err := query(s.do.session.left, func(scan func(...any) error) error { return scan(&id, &left, &final) }); err != nil {
 				return doing(s.failed("look at a session", err))
 			}
-			if left <= 0 { // perhaps only as it was when a transaction above READ COMMITTED began
+			if left <= 0 { // perhaps only in the snapshot of a transaction above READ COMMITTED
 				args[0] = in[:]
 				if err := query(s.do.session.held, func(scan func(...any) error) error { return scan(&left) }); err != nil {
 					return doing(s.failed("look at a session", err))

@@ -43,7 +43,7 @@ func TestHeldTx_OnlyAHoldThatLastsPasses(t *testing.T) {
 			t.Helper()
 			tx := begin()
 			if err := s.CheckTx(t.Context(), tx.Tx, l); !errors.Is(err, store.ErrLost) {
-				t.Errorf("%s: %v", what, err)
+				t.Errorf("%s: %v, want ErrLost", what, err)
 			}
 			tx.End()
 		}
@@ -62,7 +62,7 @@ func TestHeldTx_OnlyAHoldThatLastsPasses(t *testing.T) {
 		held("the token", heldLease{"n", h.Token})
 		held("the last of its block", heldLease{"n", h.Token + 3})
 		lost("a token before", heldLease{"n", h.Token - 1})
-		lost("a token behind", heldLease{"n", h.Token + 4})
+		lost("a token after its block", heldLease{"n", h.Token + 4})
 		if err := s.Release(t.Context(), h); err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestHeldTx_OnlyAHoldThatLastsPasses(t *testing.T) {
 		lost("expired", heldLease{"short", h.Token})
 		for _, none := range []any{"no transaction", nil, (*sql.Tx)(nil)} {
 			if err := s.CheckTx(t.Context(), none, heldLease{"n", 1}); !errors.Is(err, store.ErrInvalid) {
-				t.Errorf("%T: %v", none, err)
+				t.Errorf("%T: %v, want ErrInvalid", none, err)
 			}
 		}
 	})
@@ -106,7 +106,7 @@ func TestHeldTx_AHoldOfAnEndedSessionDoesNotPass(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := check(); !errors.Is(err, store.ErrLost) {
-		t.Errorf("once it has ended: %v, want lost", err)
+		t.Errorf("after the end of its session: %v, want ErrLost", err)
 	}
 }
 
@@ -134,9 +134,9 @@ func TestHeldTx_ASessionRenewedDuringTheTransactionIsKept(t *testing.T) {
 		}
 	}
 	run(t, poolOf(s), expires, in[:], time.Now().UnixMicro()) // which has expired when it is read
-	check("it has ended", func() {}, store.ErrLost)
-	check("it was renewed since", func() { run(t, poolOf(s), expires, in[:], time.Now().Add(time.Hour).UnixMicro()) }, store.ErrUnavailable)
-	check("it is held", func() {}, nil)
+	check("the session has ended", func() {}, store.ErrLost)
+	check("the session was renewed since", func() { run(t, poolOf(s), expires, in[:], time.Now().Add(time.Hour).UnixMicro()) }, store.ErrUnavailable)
+	check("the session lives", func() {}, nil)
 }
 
 // Between the check and the commit nobody is granted the lock, though the hold expires.
@@ -159,7 +159,7 @@ func TestHeldTx_TheNameIsNotGrantedBeforeTheCommit(t *testing.T) {
 			}
 			granted <- err
 		}()
-		until(t, "the next one waits for the row", func() bool {
+		until(t, "the next claim waits for the row", func() bool {
 			return pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"+s.schema+"%'") > 0
 		})
 		select {
@@ -175,7 +175,7 @@ func TestHeldTx_TheNameIsNotGrantedBeforeTheCommit(t *testing.T) {
 		}
 		tx = begin()
 		if err := s.CheckTx(t.Context(), tx.Tx, heldLease{"n", h.Token}); !errors.Is(err, store.ErrLost) {
-			t.Error("the late one:", err)
+			t.Error("check after the commit:", err)
 		}
 	})
 }

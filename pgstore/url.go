@@ -6,11 +6,10 @@ import (
 	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
 )
 
-// ParseURL reads the URL of a Store, for callers that set something on the pool
-// made from it: postgres://user:password@host:port/database, or postgresql://,
-// with the settings of libpq and of [pgxpool.ParseConfig] as its query, and
-// schema=…, table=… and listen=… of the Options. The error matches
-// store.ErrInvalid and does not show the URL, which may hold a password.
+// ParseURL parses the URL of a Store, for callers that change the settings of the pool:
+// postgres://user:password@host:port/database, or postgresql://. Its query may have the settings of
+// libpq and of [pgxpool.ParseConfig], and schema=…, table=… and listen=… of the Options. The error
+// matches store.ErrInvalid and does not show the URL, which may hold a password.
 func ParseURL(rawURL string) (*pgxpool.Config, *Options, error) {
 	c, own, err := connect.ParseURL(rawURL, []string{"postgres", "postgresql"}, "schema", "table", "listen")
 	if err != nil {

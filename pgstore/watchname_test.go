@@ -74,7 +74,7 @@ func aTerm(t *testing.T, s, other *Store, direct *pgxpool.Pool, says int) {
 	announces := func(want int, what string, do func()) {
 		t.Helper()
 		if got := count(do); got != want {
-			t.Errorf("%s: announced %d times, want %d", what, got, want)
+			t.Errorf("%s: got %d announcements, want %d", what, got, want)
 		}
 	}
 	claim := func() store.Claim {
@@ -109,11 +109,11 @@ func aTerm(t *testing.T, s, other *Store, direct *pgxpool.Pool, says int) {
 	one, two, three := claim(), claim(), claim()
 	announces(0, "waiters", func() { mustAsk(t, s, one); mustAsk(t, s, two); mustAsk(t, s, three); mustAsk(t, s, one) })
 	announces(0, "a renewal beside waiters", func() { renew(&h) })
-	announces(0, "who waits leaves", func() { release(store.Hold{Name: name, ID: three.ID}) })
+	announces(0, "a waiter leaves", func() { release(store.Hold{Name: name, ID: three.ID}) })
 	announces(says, "a release to a waiter", func() { release(h) }) // found by the full statement
 	h = mustHold(t, s, one)
 	announces(says, "a release to the next", func() { release(h) }) // done by the short one
-	announces(says, "who was granted withdraws", func() { release(store.Hold{Name: name, ID: two.ID}) })
+	announces(says, "a granted waiter withdraws", func() { release(store.Hold{Name: name, ID: two.ID}) })
 	h, second := mustHold(t, s, claim()), mustHold(t, s, mutex(name+" too"))
 	announces(says, "a release of several", func() {
 		for _, err := range s.ReleaseAll(t.Context(), []store.Hold{h, second}) { // a single one has a statement of its own
@@ -137,7 +137,7 @@ func aTerm(t *testing.T, s, other *Store, direct *pgxpool.Pool, says int) {
 			t.Fatal(err)
 		}
 	})
-	announces(says, "a grant beside what was broken", func() { mustHold(t, s, claim()) })
+	announces(says, "a grant beside a broken hold", func() { mustHold(t, s, claim()) })
 }
 
 func election(name string) store.Claim {
@@ -172,28 +172,28 @@ func TestAllThatAStoreListensToIsOnOneConnection(t *testing.T) {
 	_, too := watched(t, s, "one")
 	_, two := watched(t, s, "two")
 	if got := listening("LISTEN"); got != 1 {
-		t.Errorf("%d connections listen, want 1", got)
+		t.Errorf("got %d connections that listen, want 1", got)
 	}
 	too()
 	mustHold(t, s, election("one"))
-	until(t, "who watches still is told", func() bool { return n.Load() > 0 })
+	until(t, "the remaining watcher is notified", func() bool { return n.Load() > 0 })
 	one()
-	until(t, "one name is listened to no more", func() bool { return listening("UNLISTEN \""+nameChannel("one")) == 1 })
+	until(t, "one name is no longer listened to", func() bool { return listening("UNLISTEN \""+nameChannel("one")) == 1 })
 	two()
-	until(t, "nobody listens", func() bool { return listening("LISTEN") == 0 })
+	until(t, "no connection listens", func() bool { return listening("LISTEN") == 0 })
 	next := mailboxOf(t, s)
 	handOver(t, s, "after that", next)
 	n, again := watched(t, s, "one")
 	defer again()
 	if got := listening("LISTEN"); got != 1 {
-		t.Errorf("%d connections listen, want 1", got)
+		t.Errorf("got %d connections that listen, want 1", got)
 	}
 	handOver(t, s, "beside one who watches", next)
 	if n.Load() != 0 {
-		t.Error("one name is taken for another")
+		t.Error("the watcher of one name got the notification of another")
 	}
 	again()
-	until(t, "one name is listened to no more", func() bool { return listening("UNLISTEN \""+nameChannel("one")) == 1 })
+	until(t, "one name is no longer listened to", func() bool { return listening("UNLISTEN \""+nameChannel("one")) == 1 })
 	handOver(t, s, "who waits goes on to listen", next)
 }
 
@@ -207,13 +207,13 @@ func TestAWatcherOfANameLearnsOfMissedNotifications(t *testing.T) {
 	defer stop()
 	for range 2 {
 		before := n.Load()
-		until(t, "the connection that listens is ended", func() bool {
+		until(t, "the connection that listens is terminated", func() bool {
 			return pgtest.One[int](t, direct, "SELECT count(pg_terminate_backend(pid))::int FROM pg_stat_activity WHERE query LIKE 'LISTEN%'") == 1
 		})
-		until(t, "it is told once it can be told again", func() bool { return n.Load() > before })
+		until(t, "the watcher is notified once it listens again", func() bool { return n.Load() > before })
 		before = n.Load()
 		h := mustHold(t, s, election("n"))
-		until(t, "it is told of a grant", func() bool { return n.Load() > before })
+		until(t, "the watcher is notified of a grant", func() bool { return n.Load() > before })
 		if err := s.Release(t.Context(), h); err != nil {
 			t.Fatal(err)
 		}
@@ -226,19 +226,19 @@ func TestWithoutNotificationsNoNameIsWatched(t *testing.T) {
 	s := tableOn(t, poolOn(t, addr), &Options{NoListen: true})
 	defer s.Close()
 	if _, err := s.WatchName(t.Context(), "n", func() {}); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("with NoListen: %v", err)
+		t.Errorf("with NoListen: %v, want ErrUnsupported", err)
 	}
 	through := tableOn(t, poolOn(t, testserver.PgBouncer(t, addr, 4).Addr), &Options{Schema: apart(t, addr)})
 	defer through.Close()
 	if _, err := through.WatchName(t.Context(), "n", func() {}); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("through a pooler: %v", err)
+		t.Errorf("through a pooler: %v, want ErrUnsupported", err)
 	}
 	closed := tableOn(t, poolOn(t, addr), nil)
 	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := closed.WatchName(t.Context(), "n", func() {}); err == nil {
-		t.Error("a store that is closed watches a name")
+		t.Error("a closed store watches a name")
 	}
 }
 
@@ -250,12 +250,12 @@ func TestARemovedHoldIsAnnounced(t *testing.T) {
 	defer stop()
 	h := mustHold(t, s, election("n"))
 	mustRenew(t, s, h) // a session keeps it from now on
-	until(t, "its grant is told", func() bool { return n.Load() > 0 })
+	until(t, "the grant is announced", func() bool { return n.Load() > 0 })
 	before := n.Load()
 	s.claims.mu.Lock()
 	s.claims.of[h.ID].ends = store.Now() // nobody has renewed it
 	s.claims.mu.Unlock()
 	s.poke()
-	until(t, "it is taken out", func() bool { return len(state(t, s, "n").Entries) == 0 })
-	until(t, "it is told", func() bool { return n.Load() > before })
+	until(t, "the hold is removed", func() bool { return len(state(t, s, "n").Entries) == 0 })
+	until(t, "the removal is announced", func() bool { return n.Load() > before })
 }

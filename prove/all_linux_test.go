@@ -29,6 +29,6 @@ func TestAllSeedsOfRun(t *testing.T) {
 		})
 	})
 	if found := r.found(nobodyActs); found < fewSeeds {
-		t.Errorf("%s: found from %d of %d seeds", nobodyActs, found, fewSeeds)
+		t.Errorf("%s: found for %d of %d seeds", nobodyActs, found, fewSeeds)
 	}
 }

@@ -45,7 +45,7 @@ func (r *records) write(t *testing.T) {
 	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatalf("%s has no marks for the figures", path)
+		t.Fatalf("%s has no marks around the figures", path)
 	}
 	var b strings.Builder
 	for _, kind := range []string{"", "dense", "wide", string(failover), string(full), string(stopBoth)} {

@@ -68,7 +68,7 @@ func readRecords(t *testing.T, path string) *records {
 		in := json.NewDecoder(bytes.NewReader(lines.Bytes()))
 		in.DisallowUnknownFields()
 		if err := in.Decode(&x); err != nil {
-			t.Fatalf("%s is of another version, remove it: %v", path, err)
+			t.Fatalf("%s is of another version; remove it: %v", path, err)
 		}
 		r.all = append(r.all, x)
 	}
@@ -360,7 +360,7 @@ func (r *records) judge(t *testing.T, bin string) {
 		if found := r.found(b.name); found < brokenSeeds-1 {
 			t.Run(b.name, func(t *testing.T) {
 				b.options(t, bin, 1) // this skips the test where its server is missing
-				t.Errorf("found from %d of %d seeds", found, brokenSeeds)
+				t.Errorf("found for %d of %d seeds", found, brokenSeeds)
 			})
 		}
 	}

@@ -23,7 +23,7 @@ func TestTheGuiltyOperationIsShownAmongManyEvents(t *testing.T) {
 			t.Errorf("event %d of %d is not shown", at, many)
 		}
 		if n := len(shown); n > 61 || !slices.IsSortedFunc(shown, func(a, b Event) int { return int(a.At - b.At) }) {
-			t.Errorf("%d events are shown, or not in their order", n)
+			t.Errorf("got %d events shown, want at most 61 in their order", n)
 		}
 	}
 }
@@ -39,6 +39,6 @@ func TestTheGuiltyOperationIsShownHoweverLate(t *testing.T) {
 	g := &guilty{c.key, until, time.Minute}
 	shown := (&view{History: h}).around(&Violation{To: 2 * time.Second, claims: []*claim{c}}, g)
 	if len(shown) != 2 || !g.is(shown[1]) {
-		t.Errorf("shown is %+v, want the use and the guilty one", shown)
+		t.Errorf("got %+v shown, want the use and the guilty event", shown)
 	}
 }

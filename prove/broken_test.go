@@ -94,11 +94,11 @@ const (
 	noExpiry          = "no expiry after a crash"
 	ownClock          = "the clients' own clocks"
 	recreates         = "a renewal that re-creates"
-	releaseOther      = "a cancelled wait releases another's lock"
+	releaseOther      = "a canceled wait releases another's lock"
 	noWakeUp          = "wake-ups are lost, and nobody looks"
 	sameToken         = "tokens that repeat after a wipe"
 	afterReply        = "the deadline counts from the reply"
-	leftBehind        = "a cancelled wait leaves its place behind"
+	leftBehind        = "a canceled wait leaves its queue position behind"
 	noReaders         = "a writer does not see readers"
 	upgradeBlind      = "an upgrade does not see readers"
 	staleNotification = "a notification grants, however old it is"
@@ -216,7 +216,7 @@ func buildBroken(t *testing.T) string {
 		brokenBin.path = brokenIn(t, mutant.New(lasting{t}))
 	})
 	if brokenBin.path == "" {
-		t.Fatal("it could not be built")
+		t.Fatal("the broken lock could not be built")
 	}
 	return brokenBin.path
 }
@@ -256,7 +256,7 @@ func brokenIn(t *testing.T, o *mutant.Overlay) string {
 		o.Add(path, strings.Replace(text, clause, clause+"\n\nimport \"github.com/holdfast-go/holdfast/internal/wall\"", 1))
 	}
 	if clocks == 0 {
-		t.Fatal("nothing of ours looks at the clock")
+		t.Fatal("no file of the library reads the clock")
 	}
 	return o.Build("prove")
 }
@@ -267,7 +267,7 @@ func ownFiles(t *testing.T) (paths []string) {
 	for _, pattern := range []string{"*.go", "internal/engine/*.go", "internal/clock/*.go", "store/*.go", "*store/*.go", "*store/*/*.go", "*store/internal/*/*.go"} {
 		found, err := fs.Glob(root, pattern)
 		if len(found) == 0 {
-			t.Fatalf("no file is like %s: %v", pattern, err)
+			t.Fatalf("no file matches %s: %v", pattern, err)
 		}
 		paths = append(paths, found...)
 	}
@@ -297,7 +297,7 @@ func TestEachBrokenLockIsFound(t *testing.T) {
 					v = prove(t, o).Verdict
 				}
 				if len(v.Violations) > 0 || v.Figures.Grants == 0 {
-					t.Errorf("with nothing wrong there are %d violations and %d grants: what is found under these faults is none of the broken lock's", len(v.Violations), v.Figures.Grants)
+					t.Errorf("the correct lock has %d violations and %d grants, want 0 and some: without that, a violation under these faults does not prove the lock broken", len(v.Violations), v.Figures.Grants)
 				}
 			})
 		}
@@ -310,7 +310,7 @@ func TestEachBrokenLockIsFound(t *testing.T) {
 					return
 				}
 			}
-			t.Error("not found")
+			t.Error("no check found the broken lock")
 		})
 	}
 }

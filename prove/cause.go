@@ -15,13 +15,13 @@ type guilty struct {
 
 func (g *guilty) is(e Event) bool { return e.key() == g.key && e.Do == g.do && e.At == g.at }
 
-// explain finds the operation that broke the promise, and notes the cause. A claim
-// that has a part in it is added to those of the violation, so that it is in the window.
+// explain finds the operation that broke the promise, and sets the cause. It adds a claim
+// that took part to the violation's claims, so that the window shows it.
 func (v *view) explain(w *Violation) (g guilty) {
 	if len(w.claims) == 0 {
-		w.Cause = fmt.Sprintf("nobody gave %q back, or what was left of it did not expire", w.Name)
+		w.Cause = fmt.Sprintf("%q was not released, or its entries did not expire", w.Name)
 		if w.Name == "" {
-			w.Cause = "what the processes left behind did not expire"
+			w.Cause = "the entries that the processes left in the store did not expire"
 		} else if c := v.lastOf(w.Name); c != nil {
 			return v.leftBy(w, c)
 		}
@@ -33,19 +33,19 @@ func (v *view) explain(w *Violation) (g guilty) {
 	case exclusion, linear:
 		return v.explainOverlap(w, last)
 	case tokens:
-		w.Cause = fmt.Sprintf("%s was given a token that is not larger than those before", last.who(last.token))
+		w.Cause = fmt.Sprintf("%s was granted with a token that is not larger than earlier ones", last.who(last.token))
 		return granting
 	case reported:
 		c := w.claims[0]
-		w.Cause = fmt.Sprintf("the lease of %s ended, and it continued without knowing", c.who(c.token))
+		w.Cause = fmt.Sprintf("the lease of %s expired, and it continued without a report of the loss", c.who(c.token))
 		return guilty{c.key, over, c.over}
 	case live:
 		c := w.claims[0]
-		w.Cause = fmt.Sprintf("%s waited for a lock that nobody had any more", c.who(0))
+		w.Cause = fmt.Sprintf("%s waited for a lock that was free", c.who(0))
 		return guilty{c.key, ask, c.call}
 	case order:
 		last = w.claims[1]
-		w.Cause = fmt.Sprintf("%s was granted before one that had waited longer", last.who(last.token))
+		w.Cause = fmt.Sprintf("%s was granted before a claim that had waited longer", last.who(last.token))
 		return guilty{last.key, got, last.back}
 	case bounded:
 		c := w.claims[0]
@@ -58,9 +58,9 @@ func (v *view) explain(w *Violation) (g guilty) {
 	return granting
 }
 
-// explainOverlap finds why a claim was granted together with others: because a third
-// released a hold that was no longer its own, because the first went on after its
-// deadline, or for no visible reason.
+// explainOverlap finds why a claim was granted together with others, or refused: a third
+// released a hold that was no longer its own, the first used the lock for longer than its
+// TTL, or there is no visible reason.
 func (v *view) explainOverlap(w *Violation, last *claim) guilty {
 	if c := v.strayRelease(w, last); c != nil {
 		w.claims = append(w.claims, c)
@@ -68,7 +68,7 @@ func (v *view) explainOverlap(w *Violation, last *claim) guilty {
 		return guilty{c.key, release, c.release}
 	}
 	if last.err == "held" {
-		w.Cause = fmt.Sprintf("%s was refused, though nobody had the lock", last.who(0))
+		w.Cause = fmt.Sprintf("%s was refused although the lock was free", last.who(0))
 		return guilty{last.key, not, last.back}
 	}
 	for _, c := range w.claims {
@@ -76,20 +76,20 @@ func (v *view) explainOverlap(w *Violation, last *claim) guilty {
 			continue
 		}
 		if had := last.back - c.back; had > v.Run.TTL && (c.until == never || v.Run.Lines) {
-			w.Cause = fmt.Sprintf("%s used the lock for %v after the grant, but it lasts only %v", c.who(c.token), short(had), v.Run.TTL)
+			w.Cause = fmt.Sprintf("%s used the lock for %v after the grant, but the TTL is only %v", c.who(c.token), short(had), v.Run.TTL)
 			if at := v.belief(c, last.back); at != never {
 				return guilty{c.key, until, at}
 			}
 			return guilty{c.key, got, c.back}
 		}
 	}
-	w.Cause = fmt.Sprintf("%s was granted while another had the lock", last.who(last.token))
+	w.Cause = fmt.Sprintf("%s was granted while another claim held the lock", last.who(last.token))
 	return guilty{last.key, got, last.back}
 }
 
-// strayRelease is a claim whose release was called after its hold had ended and
-// another's had been granted, which is still held at the time of last, and before last
-// was granted.
+// strayRelease finds a claim that was released after its hold had ended and another had
+// been granted, and before last was granted. The other is still held at that time. Of
+// several it returns the one released last.
 func (v *view) strayRelease(w *Violation, last *claim) (stray *claim) {
 	for _, first := range w.claims {
 		if first == last || !first.granted || first.end() <= last.back {
@@ -105,10 +105,10 @@ func (v *view) strayRelease(w *Violation, last *claim) (stray *claim) {
 	return stray
 }
 
-// overBy is when a hold had ended, as far as can be known before the next one.
+// overBy returns when the hold of c had ended, as far as was known before next was granted.
 func (v *view) overBy(c, next *claim) time.Duration {
 	foreseen := c.until
-	if v.Run.Lines && c.until >= next.back { // it was asked when the next had it, and thought that it did
+	if v.Run.Lines && c.until >= next.back { // its worker was asked after next was granted, and wrongly answered that it had the lock
 		foreseen = never
 	}
 	if foreseen == never {
@@ -117,8 +117,8 @@ func (v *view) overBy(c, next *claim) time.Duration {
 	return min(foreseen, c.lost)
 }
 
-// belief is when the worker of a claim first said that it had the lock at an instant
-// after that; never: it has not.
+// belief returns when the worker of a claim first reported that it had the lock at an
+// instant later than after; never: it did not.
 func (v *view) belief(c *claim, after time.Duration) time.Duration {
 	for i := range v.Events {
 		if e := &v.Events[i]; e.Do == until && e.key() == c.key && e.Until > after {
@@ -128,8 +128,8 @@ func (v *view) belief(c *claim, after time.Duration) time.Duration {
 	return never
 }
 
-// lastOf is the claim of the name that was granted last before the end of all
-// faults.
+// lastOf returns the claim of the name that was granted last before the end of all
+// faults; nil: none was.
 func (v *view) lastOf(name string) (last *claim) {
 	for _, c := range v.byName[name] {
 		if c.granted && c.back < v.calm && (last == nil || c.back > last.back) {
@@ -139,17 +139,17 @@ func (v *view) lastOf(name string) (last *claim) {
 	return last
 }
 
-// leftBy says that a name was not freed after its last hold.
+// leftBy sets the cause for a name that was not freed after its last hold, that of c.
 func (v *view) leftBy(w *Violation, c *claim) guilty {
 	w.claims = append(w.claims, c)
 	switch {
 	case c.died != never && c.release == never:
-		w.Cause = fmt.Sprintf("%s had it last and was killed, and its lock never expired", c.who(c.token))
+		w.Cause = fmt.Sprintf("%s held it last and was killed, and its lock never expired", c.who(c.token))
 		return guilty{c.key, got, c.back}
 	case c.release != never:
-		w.Cause = fmt.Sprintf("%s had it last and gave it back, but it stayed taken", c.who(c.token))
+		w.Cause = fmt.Sprintf("%s held it last and released it, but it stayed locked", c.who(c.token))
 		return guilty{c.key, release, c.release}
 	}
-	w.Cause = fmt.Sprintf("%s had it last, and it stayed taken", c.who(c.token))
+	w.Cause = fmt.Sprintf("%s held it last, and it stayed locked", c.who(c.token))
 	return guilty{c.key, got, c.back}
 }

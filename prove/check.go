@@ -10,13 +10,12 @@ import (
 
 // A Verdict is what a history proves.
 type Verdict struct {
-	Proved     bool        `json:"proved"`     // nothing is violated, and there was enough to judge
+	Proved     bool        `json:"proved"`     // no promise was broken, and there was enough to judge
 	Violations []Violation `json:"violations"` // the promises that were not kept
 	TooLittle  []string    `json:"too_little"` // why the history would prove nothing even without violations
 	Checks     []Count     `json:"checks"`     // one for each check
-	// NotJudged has the checks that had nothing to judge, and why: what they are for was not
-	// shown. Of those that the lock does not promise to pass Proved may be true all
-	// the same.
+	// NotJudged has the checks that had nothing to judge, and why: the run does not show
+	// what they check. Proved may still be true if the lock does not promise to pass them.
 	NotJudged []string `json:"not_judged,omitempty"`
 	Unchecked []string `json:"unchecked"` // what was not checked on this store, and why
 	Figures   Figures  `json:"figures"`   // what happened in the run
@@ -28,61 +27,61 @@ type Verdict struct {
 type Count struct {
 	Check     int    `json:"check"`                 // its number
 	Text      string `json:"text"`                  // what it checks
-	Judged    int    `json:"judged"`                // how often it had something to judge
-	Voided    int    `json:"voided"`                // not judged because of a fault after which no lock on this store can keep the promise
-	Undecided int    `json:"undecided"`             // it would have taken too long
+	Judged    int    `json:"judged"`                // cases that it judged
+	Voided    int    `json:"voided"`                // cases not judged because of a fault after which no lock on this store can keep the promise
+	Undecided int    `json:"undecided"`             // cases that it could not decide, mostly for lack of time
 	Wrong     int    `json:"wrong"`                 // violations
-	Not       string `json:"not_checked,omitempty"` // why it was not made; empty: it was
+	Not       string `json:"not_checked,omitempty"` // why it judged nothing; empty: it judged something
 }
 
 // A Violation is a promise that was not kept.
 type Violation struct {
 	Check  int           `json:"check"`          // the number of the check
-	Name   string        `json:"name,omitempty"` // of what is locked; empty: of the run
-	Text   string        `json:"text"`           // what happened, for people
-	From   time.Duration `json:"from"`           // where the window begins, on the clock of the run
-	To     time.Duration `json:"to"`             // where it ends
-	Cause  string        `json:"cause"`          // what brought it about, in one line: the nearest that the history shows
+	Name   string        `json:"name,omitempty"` // the name of the lock; empty: it concerns the whole run
+	Text   string        `json:"text"`           // what happened, as a sentence
+	From   time.Duration `json:"from"`           // start of the window, on the clock of the run
+	To     time.Duration `json:"to"`             // end of the window
+	Cause  string        `json:"cause"`          // what caused it, in one line, as far as the history shows
 	Events []Event       `json:"events"`         // the shortest window of the history that shows it
 	Guilty int           `json:"guilty"`         // the index in Events of the operation that broke it; -1: unknown
 
 	claims  []*claim
-	overlap window // in which it was so, without the calls that led to it
+	overlap window // when the promise was broken, without the calls that led to it
 }
 
 // Figures are what happened in the run.
 type Figures struct {
-	Grants      int            `json:"grants"`                         // claims that got their hold
-	Waits       int            `json:"waits"`                          // grants that were waited for
-	Refused     int            `json:"refused"`                        // claims that others were ahead of
-	Cancelled   int            `json:"cancelled"`                      // waits that their context ended
-	Unavailable int            `json:"unavailable"`                    // claims that the store did not answer
+	Grants      int            `json:"grants"`                         // claims that were granted
+	Waits       int            `json:"waits"`                          // grants that had to wait
+	Refused     int            `json:"refused"`                        // claims refused because others were ahead
+	Cancelled   int            `json:"cancelled"`                      // claims whose context ended first
+	Unavailable int            `json:"unavailable"`                    // claims that failed otherwise, as when the store did not answer
 	Losses      int            `json:"losses"`                         // holds whose loss was reported
-	Kept        int            `json:"held_past_renewal"`              // holds that were kept beyond a renewal
-	Nested      int            `json:"re_entries"`                     // leases of a re-entry
-	HandedOn    int            `json:"handed_over_inside_the_process"` // holds that went on inside a process
+	Kept        int            `json:"held_past_renewal"`              // holds that outlived a renewal
+	Nested      int            `json:"re_entries"`                     // re-entries that were granted
+	HandedOn    int            `json:"handed_over_inside_the_process"` // holds handed to another claim of the same process
 	Changes     int            `json:"changes_of_weight"`              // upgrades and downgrades
 	Raced       int            `json:"releases_raced_with_the_end"`    // releases at the moment of the deadline
-	Uses        int            `json:"uses"`                           // of the registers
-	Late        int            `json:"late_uses"`                      // refused by the fenced register
-	Harmed      int            `json:"unsafe_uses"`                    // writes that harmed the unfenced one
-	Caught      int            `json:"unsafe_uses_caught"`             // of those, refused by the fenced one
-	LongestWait time.Duration  `json:"longest_wait"`                   // for a grant
+	Uses        int            `json:"uses"`                           // uses of the registers
+	Late        int            `json:"late_uses"`                      // uses refused by the fenced register
+	Harmed      int            `json:"unsafe_uses"`                    // writes that harmed the unfenced register
+	Caught      int            `json:"unsafe_uses_caught"`             // of those, refused by the fenced register
+	LongestWait time.Duration  `json:"longest_wait"`                   // the longest time from a claim to its grant
 	Deaths      int            `json:"deaths"`                         // processes that were killed
-	Stalled     time.Duration  `json:"longest_stall"`                  // of a process, the parent or the store
-	Faults      map[string]int `json:"faults"`                         // that met something
-	Missed      int            `json:"faults_that_met_nothing"`        // faults
-	worked      time.Duration  // until the faults ended: Run.For, or less if Options.Stop ended it
+	Stalled     time.Duration  `json:"longest_stall"`                  // the longest stall of a process, the parent or the store
+	Faults      map[string]int `json:"faults"`                         // faults that met something, by kind
+	Missed      int            `json:"faults_that_met_nothing"`        // faults that met nothing
+	worked      time.Duration  // time until the faults ended: Run.For, or less if the run was stopped
 }
 
-// judge is a check under way.
+// judge is a check in progress.
 type judge struct {
 	*view
 	Count
 	found []Violation
 }
 
-// wrong notes a violation. Of each check the first few are reported in full.
+// wrong records a violation. The first few of each check are reported in full.
 func (j *judge) wrong(name string, from, to time.Duration, claims []*claim, format string, args ...any) {
 	j.Wrong++
 	if len(j.found) < 5 {
@@ -127,7 +126,7 @@ func Check(h *History) *Verdict {
 		}
 		if j.Judged == 0 && j.Not == "" {
 			switch {
-			case j.Voided+j.Undecided == 0 && v.broke: // to run it for longer is no use
+			case j.Voided+j.Undecided == 0 && v.broke: // running longer would not help
 				j.Not = "no such case happened, as the run could not go on"
 			case j.Voided+j.Undecided == 0:
 				j.Not = "no such case happened; run it for longer"
@@ -147,7 +146,7 @@ func Check(h *History) *Verdict {
 	return verdict
 }
 
-// notJudged is the text for checks that had nothing to judge.
+// notJudged returns the text for checks that had nothing to judge.
 func notJudged(idle []int) string {
 	if len(idle) == 1 {
 		return fmt.Sprintf("check %d had nothing to judge", idle[0])
@@ -163,7 +162,7 @@ func (v *Verdict) add(c *Count) {
 	}
 }
 
-// waited reports whether a claim was granted that had come while the one before it had the lock.
+// waited reports whether a granted claim was made while the one granted before it held the lock.
 func (v *view) waited() bool {
 	for _, all := range v.byName {
 		granted := slices.DeleteFunc(slices.Clone(all), func(c *claim) bool { return !c.granted })
@@ -200,8 +199,8 @@ func (v *view) tooLittle(verdict *Verdict) (why []string) {
 	}
 	add(met == 0, "no fault struck")                       //mutant:judge-run-without-faults-proof
 	add(f.Waits == 0 && !v.Run.Peer, "nobody ever waited") //mutant:judge-run-without-waits-proof
-	add(f.Refused+f.Cancelled == 0 && v.Run.Peer && !v.waited(), "nobody was ever in another's way")
-	add(links >= 5 && struckLinks == 0 && v.Run.Lines, "no fault of a link met anything: does the worker use the address in %s?", urlVar)
+	add(f.Refused+f.Cancelled == 0 && v.Run.Peer && !v.waited(), "no claim ever blocked another")
+	add(links >= 5 && struckLinks == 0 && v.Run.Lines, "no link fault affected a connection: does the worker use the address in %s?", urlVar)
 	add(f.Grants < v.Run.Floor, "%d grants were seen, and fewer than %d are no proof", f.Grants, v.Run.Floor) //mutant:judge-run-few-grants-proof
 	add(v.calm == never, "the run did not come to its end")                                                   //mutant:judge-run-without-end-proof
 	for _, c := range verdict.Checks {
@@ -210,9 +209,8 @@ func (v *view) tooLittle(verdict *Verdict) (why []string) {
 	return why
 }
 
-// around is what is needed of the history to see the violation: the events of
-// the claims in it, the guilty one of them, the faults that were on, and what the
-// registers said.
+// around returns the events that show the violation: those of its claims, the
+// guilty one among them, the faults that were on, and the uses of the registers.
 func (v *view) around(w *Violation, g *guilty) (events []Event) {
 	const margin = time.Millisecond
 	of, procs := map[key]bool{}, map[int]bool{0: true}
@@ -220,7 +218,7 @@ func (v *view) around(w *Violation, g *guilty) (events []Event) {
 		of[c.key], procs[c.proc] = true, true
 		w.From = min(w.From, c.call)
 	}
-	began, ends := map[[2]any]int{}, map[int]time.Duration{} // of faults: by process, and by event
+	began, ends := map[[2]any]int{}, map[int]time.Duration{} // index of the event that began a fault; and the fault's end, by that index
 	for i := range v.Events {
 		switch e := &v.Events[i]; e.Do {
 		case struck:
@@ -265,7 +263,7 @@ func (v *view) figures() (f Figures) {
 			ids[c.id] = true
 			f.Grants++
 			if v.placed[c.id].ID != "" || v.Run.Peer {
-				f.Waits += count(!v.Run.Peer) // unknown for another library
+				f.Waits += count(!v.Run.Peer) // unknown for a lock that is no store
 				f.LongestWait = max(f.LongestWait, c.back-c.call)
 			}
 			if c.lost != never {
@@ -320,7 +318,7 @@ func count(b bool) int {
 	return 0
 }
 
-// byToken are the grants of a name in the order of their tokens.
+// byToken returns the granted claims in the order of their tokens.
 func byToken(claims []*claim) []*claim {
 	var all []*claim
 	for _, c := range claims {

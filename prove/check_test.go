@@ -37,7 +37,7 @@ func TestOnlyWhatAStoreLacksIsNotChecked(t *testing.T) {
 				}
 			}
 			if h.wrong != 0 && !found {
-				t.Errorf("check %d finds nothing", h.wrong)
+				t.Errorf("check %d found nothing, want a violation", h.wrong)
 			}
 			for _, c := range v.Checks {
 				if slices.Contains(h.not, check(c.Check)) != strings.Contains(c.Not, "so it is") {
@@ -64,7 +64,7 @@ func TestEachCheckFindsWhatItIsFor(t *testing.T) {
 				}
 			}
 			if h.wrong != 0 && (says == "" || !strings.Contains(says, h.says)) {
-				t.Errorf("check %d says %q, want %q; all: %+v", h.wrong, says, h.says, v.Violations)
+				t.Errorf("check %d reports %q, want %q; all: %+v", h.wrong, says, h.says, v.Violations)
 			}
 			found[h.wrong] = true
 		})
@@ -86,7 +86,7 @@ func TestTooFewEventsAreNoProof(t *testing.T) {
 		return s
 	}
 	if v := whole().judge(); !v.Proved {
-		t.Fatalf("not proved: %q %+v", v.TooLittle, v.Violations)
+		t.Fatalf("not proved, want proved: %q %+v", v.TooLittle, v.Violations)
 	}
 	drop := func(s *script, do Kind) {
 		kept := s.Events[:0]
@@ -103,7 +103,7 @@ func TestTooFewEventsAreNoProof(t *testing.T) {
 		"nobody ever waited":           func(s *script) { drop(s, placed) },
 		"fewer than 5":                 func(s *script) { s.Run.Floor = 5 },
 		"did not come to its end":      func(s *script) { drop(s, calm) },
-		"in another's way": func(s *script) {
+		"no claim ever blocked another": func(s *script) {
 			s.Run.Peer = true
 			drop(s, placed)
 			for i := range s.Events { // the second claim comes after the first has ended
@@ -134,7 +134,7 @@ func TestTooFewEventsAreNoProof(t *testing.T) {
 		s.Events[i].Hits = 0
 	}
 	if v := s.judge(); v.Proved {
-		t.Error("proved by a fault that met nothing")
+		t.Error("proved by a fault that affected nothing")
 	}
 }
 
@@ -154,12 +154,12 @@ func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
 		}
 		var again bytes.Buffer
 		if err := h.Write(&again); err != nil || again.String() != text {
-			t.Errorf("%v: read and written:\n%s\nwant:\n%s", err, again.String(), text)
+			t.Errorf("%v: after reading and writing got:\n%s\nwant:\n%s", err, again.String(), text)
 		}
 	}
 	for _, bad := range []string{"", "{}", "{}\n", "no\n", `{"holdfast_history":2}` + "\n", text + "no\n"} {
 		if _, err := Read(strings.NewReader(bad)); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%.30q: %v, want an ErrInvalid", bad, err)
+			t.Errorf("%.30q: %v, want ErrInvalid", bad, err)
 		}
 	}
 }
@@ -188,11 +188,11 @@ func TestTheWindowOfAViolationHasOnlyWhatMatters(t *testing.T) {
 				faults = append(faults, e.Fault)
 			}
 			if e.Proc == 3 {
-				t.Errorf("it shows %s", e.line())
+				t.Errorf("the window shows %s of process 3", e.line())
 			}
 		}
 	}
 	if !slices.Equal(faults, []Fault{stopShort}) {
-		t.Errorf("the faults %v, want %v", faults, stopShort)
+		t.Errorf("got faults %v, want %v", faults, stopShort)
 	}
 }

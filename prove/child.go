@@ -18,58 +18,59 @@ import (
 )
 
 // A command is an order of the parent to a child, as a line of JSON. The first
-// has the job, and with it the URL, which no other process may see.
+// has the job. It carries the URL, which no other process may see.
 type command struct {
 	Job *job `json:"job,omitempty"`
-	// Try has, instead of a job, a boot id, and the child only tries to have it.
+	// Try is a boot id, sent instead of a job. The child only tries to enter a
+	// container with it.
 	Try    string `json:"try,omitempty"`
-	Op     int    `json:"op,omitempty"` // the answer to a use of the registers by this claim
+	Op     int    `json:"op,omitempty"` // the claim whose use of the registers this answers
 	Value  int64  `json:"value,omitempty"`
-	Finish bool   `json:"finish,omitempty"` // begin nothing more
-	// Probe has the names to be taken once more, after the last fault.
+	Finish bool   `json:"finish,omitempty"` // make no more claims
+	// Probe has the names to take once more, after the last fault.
 	Probe []string `json:"probe,omitempty"`
-	// Dialled is an address that the child reported to dial, and Via the address
-	// of its own proxy for it.
+	// Dialled is an address that the child wants to dial, as reported by it, and
+	// Via the address of the child's proxy for it.
 	Dialled string `json:"dialled,omitempty"`
 	Via     string `json:"via,omitempty"`
 }
 
-// A job is all that a child knows.
+// A job is all that a child is given.
 type job struct {
 	URL   string        `json:"url"`
 	Proc  int           `json:"proc"`
 	Life  int           `json:"life"`
-	Start time.Duration `json:"start"` // of the run, on the boot clock
+	Start time.Duration `json:"start"` // start of the run, on the boot clock
 	Run   Run           `json:"run"`
-	Boot  string        `json:"boot,omitempty"` // of the container that it was started in
+	Boot  string        `json:"boot,omitempty"` // boot id of the container that the child was started in
 }
 
-// A child is one process that works with the locks, or a group of goroutines in
-// its position.
+// A child is one process that uses the locks, or a group of goroutines that stands
+// for one.
 type child struct {
 	job
-	inside   bool       // it is goroutines in its parent
-	out      sync.Mutex // one line at a time
+	inside   bool       // it is a group of goroutines in its parent
+	out      sync.Mutex // guards w: one line at a time
 	w        io.Writer
-	locks    *holdfast.Locker // nil: another lock is worked with
-	users    *Locks           // that, of the user's own
-	ids      atomic.Int64     // of its leases
-	lines    *lineWorker      // or that: who works with it by lines
+	locks    *holdfast.Locker // nil: the lock is the user's own
+	users    *Locks           // the user's own locks, or nil
+	ids      atomic.Int64     // the last id given to a lease of users
+	lines    *lineWorker      // the worker by lines, or nil
 	seen     *recorder
 	routes   routes
 	ops      atomic.Int64
-	begun    chan struct{} // closed when there are locks
-	finish   chan struct{} // closed when nothing more is to be begun
-	begins   sync.Once     // that
+	begun    chan struct{} // closed when the locks are open
+	finish   chan struct{} // closed when no more claims are to be made
+	begins   sync.Once     // closes finish
 	gone     chan struct{} // closed when its events are no longer read
 	mu       sync.Mutex
-	answers  map[int]chan command // to uses of the registers
+	answers  map[int]chan command // to uses of the registers, by claim
 	watchers sync.WaitGroup
 }
 
-// Child runs the work of one process: it reads the parent's orders from in,
-// and writes events to w. It returns when it has ended by order, or when in
-// ends: then the parent has died.
+// Child runs the work of one process: it reads the parent's orders from in, and
+// writes events to w. It returns when it has finished as ordered, or when in ends,
+// which means that the parent has died.
 func Child(in io.Reader, w io.Writer) error {
 	orders := bufio.NewScanner(in)
 	orders.Buffer(nil, 1<<20)
@@ -79,7 +80,7 @@ func Child(in io.Reader, w io.Writer) error {
 	}
 	way, ok := ways[schemeOf(c.URL)]
 	if !ok {
-		return fmt.Errorf("%w: prove does not know how to come to this store", store.ErrInvalid)
+		return fmt.Errorf("%w: prove cannot open this store", store.ErrInvalid)
 	}
 	return c.run(func() error {
 		s, err := way.open(c.URL, c.dial)
@@ -91,11 +92,12 @@ func Child(in io.Reader, w io.Writer) error {
 }
 
 // readJob reads the first order, and enters the container that the child was
-// started in. Without an error and a child there is no job: that was all.
+// started in. If it returns neither a child nor an error, the order was a Try, and
+// there is nothing more to do.
 func readJob(orders *bufio.Scanner, w io.Writer) (*child, error) {
 	var first command
 	if !orders.Scan() || json.Unmarshal(orders.Bytes(), &first) != nil || first.Job == nil && first.Try == "" {
-		return nil, fmt.Errorf("%w: this is started by prove, and not by people", store.ErrInvalid)
+		return nil, fmt.Errorf("%w: prove starts this command itself; do not start it by hand", store.ErrInvalid)
 	}
 	if first.Try != "" {
 		return nil, contain.Enter(first.Try)
@@ -110,7 +112,7 @@ func readJob(orders *bufio.Scanner, w io.Writer) (*child, error) {
 	}, nil
 }
 
-// run opens the locks and works with them until the orders say that it is enough.
+// run opens the locks and uses them until it is ordered to finish, or the orders end.
 func (c *child) run(open func() error, orders *bufio.Scanner) error {
 	defer close(c.gone)
 	var work sync.WaitGroup
@@ -166,7 +168,7 @@ func (c *child) run(open func() error, orders *bufio.Scanner) error {
 	case <-ended:
 		return nil
 	case <-read:
-		return fmt.Errorf("%w: the parent of this process has gone", store.ErrUnavailable)
+		return fmt.Errorf("%w: the parent of this process has ended", store.ErrUnavailable)
 	}
 }
 
@@ -193,7 +195,7 @@ func (c *child) close() {
 	}
 }
 
-// obey does what the parent says.
+// obey carries out an order of the parent.
 func (c *child) obey(o *command, work *sync.WaitGroup) {
 	if o.Op > 0 {
 		c.mu.Lock()
@@ -224,9 +226,9 @@ func (c *child) obey(o *command, work *sync.WaitGroup) {
 // processes of this host.
 func (c *child) now() time.Duration { return clock.Boot() - c.Start }
 
-// send sends an event, which has happened now unless it says otherwise. It has
-// left this process when send returns. A delay by the parent is not the lock's
-// fault.
+// send sends an event. An event without a time happened now. When send returns,
+// the event has left this process. A delay by the parent is reported as a stall:
+// it is not the lock's fault.
 func (c *child) send(e Event) {
 	began := c.now()
 	if e.At == 0 {
@@ -240,20 +242,20 @@ func (c *child) send(e Event) {
 	}
 }
 
-// write writes a line. c.out is held.
+// write writes a line. The caller holds c.out.
 func (c *child) write(e *Event) {
 	line, err := json.Marshal(e)
 	if err != nil {
 		panic(err)
 	}
-	c.w.Write(append(line, '\n')) // a dead parent is noticed by the end of its orders
+	c.w.Write(append(line, '\n')) // no error check: if the parent is dead, its orders end
 }
 
 // leastStall is the shortest reported stall.
 const leastStall = 10 * time.Millisecond
 
 // use uses the registers: it reads, or writes a value, under the claim's token.
-// whole says that the claim has the name for itself.
+// whole says that the claim holds the whole name.
 func (c *child) use(op int, name string, token, value int64, whole, write bool) (command, bool) {
 	answer := make(chan command, 1)
 	c.mu.Lock()
@@ -271,13 +273,13 @@ func (c *child) use(op int, name string, token, value int64, whole, write bool) 
 	case <-c.gone:
 		return command{}, false
 	case <-time.After(10 * time.Second):
-		return command{}, false // the parent is about to end us
+		return command{}, false // the parent is about to end this process
 	}
 }
 
 // measure reports how late timers were: delays that are not the lock's fault. A
-// call or a reported loss may be late by as much. The parent carries all traffic
-// of the links, so its stalls count for all processes.
+// call or the report of a loss may be late by as much. The parent carries all
+// traffic of the links, so its stalls count for all processes.
 func measure(now func() time.Duration, stop <-chan struct{}, tell func(Event)) {
 	const every = 5 * time.Millisecond
 	for due := now() + every; ; due = now() + every {

@@ -9,40 +9,40 @@ import (
 	"time"
 )
 
-// never is an instant after every history.
+// never is an instant after every history: the time of what did not happen.
 const never = time.Duration(math.MaxInt64)
 
-// A claim is one that a process made, with what it saw of it.
+// A claim is a claim that a process made, with all that the process reported about it.
 type claim struct {
 	key
 	name, verb    string
 	weight, limit int64
-	call, back    time.Duration // when it was made, and answered; never
-	bound         time.Duration // when its context ended, from the call; 0: never
-	err           string        // class, if it was refused
+	call, back    time.Duration // when it was made, and answered, or never
+	bound         time.Duration // from the call to the end of its context; 0: the context does not end
+	err           string        // the class of the error, if it was not granted
 
 	// Of a grant.
 	granted bool
 	id      string
 	token   int64
-	sent    time.Duration // when the store was first asked by this id; 0: not known
-	until   time.Duration // the last deadline that was seen
-	raced   bool          // it was to be released as it ended
+	sent    time.Duration // when the store was first asked with this id; 0: unknown
+	until   time.Duration // the latest deadline that was reported; never: it has none
+	raced   bool          // it was to be released at about its deadline
 	spans   []span        // what it held, and when
 	inner   []int64       // the tokens of its re-entries
 	changes []change      // upgrades and downgrades
 
-	revived    bool          // it had ended, and was then valid again
-	over, late time.Duration // when a bare timer for its deadline fired, and how late; never
-	lost       time.Duration // when the loss was reported; never
-	release    time.Duration // when the release was called, and returned; never
-	released   time.Duration
+	revived    bool          // it had expired, and was then valid again
+	over, late time.Duration // when a bare timer for its deadline fired, or never; and how late it was
+	lost       time.Duration // when the loss was reported, or never
+	release    time.Duration // when the release was called, or never
+	released   time.Duration // when the release returned, or never
 	relErr     string
-	died       time.Duration // when its process was killed; never
+	died       time.Duration // when its process was killed, or never
 }
 
-// A span is a hold of one weight, from one instant until before another. The
-// holder certainly had it then: it may have lasted longer.
+// A span is a time in which a claim certainly had a hold of one weight: from
+// inclusive, to exclusive. The hold may have lasted longer.
 type span struct {
 	c        *claim
 	from, to time.Duration
@@ -53,31 +53,32 @@ type span struct {
 // A change is a call that changes the weight of a hold.
 type change struct {
 	what     string
-	from, to time.Duration // never
-	bound    time.Duration // of its context; below 0: as long as a release
+	from, to time.Duration // from its call to its return, or never
+	bound    time.Duration // from the call to the end of its context; below 0: as long as a release may take
 }
 
-// end is until when the owner could rely on the hold.
+// end returns the time until which the owner could rely on the hold.
 func (c *claim) end() time.Duration {
 	return min(c.until, c.lost, c.release, c.died) //mutant:judge-deadline-ends-nothing
 }
 
-// sure reports whether the hold lasted until its end as its owner saw it. Where
-// no loss is foreseen, one that was lost had ended some time before.
+// sure reports whether the hold certainly lasted until end. Without a deadline it
+// did only if it was released without an error or a loss: a lost hold had ended at
+// an unknown time before.
 func (c *claim) sure() bool { return c.until != never || c.clean() && c.lost == never } //mutant:judge-hold-lost-lasted-until
 
-// clean reports whether the store has said that it has let go.
+// clean reports whether the release succeeded.
 func (c *claim) clean() bool { return c.released != never && c.relErr == "" }
 
 // A life is one process from its start to its death.
 type life struct {
 	proc, life int
 	from, to   time.Duration
-	stalls     []window // in order, and none overlaps another
+	stalls     []window // in order, without overlaps
 }
 
-// stalled is for how long in all a bare timer of the process would have been
-// late between two instants. That it was stopped shows in it too.
+// stalled returns the total delay that a bare timer of the process would have had
+// between two instants. It includes times in which the process was stopped.
 func (l *life) stalled(from, to time.Duration) (sum time.Duration) {
 	i := sort.Search(len(l.stalls), func(i int) bool { return l.stalls[i].to > from })
 	for ; i < len(l.stalls) && l.stalls[i].from < to; i++ {
@@ -101,28 +102,28 @@ func (l *life) join() {
 	l.stalls = kept
 }
 
-// A window is a time in which a right lock may fail a check.
+// A window is the time between two instants.
 type window struct{ from, to time.Duration }
 
 func (w window) meets(from, to time.Duration) bool { return w.from < to && from < w.to }
 
-// A view is a history, taken apart for the checks.
+// A view is a history, indexed for the checks.
 type view struct {
 	*History
 	names  map[string]Name
 	claims []*claim // in the order of their calls
 	byName map[string][]*claim
 	lives  map[[2]int]*life
-	parent []window         // in which it stood still, and with it all links
-	lates  map[int][]window // of each process: what it asks for can arrive after it was asked for again
-	faults map[int][]window // of each process and its link
-	begun  map[[2]any]int   // which of them the newest of a process and a kind is
-	placed map[string]Event // the newest of each id
-	calm   time.Duration    // never
+	parent []window         // when it stalled, and with it all links
+	lates  map[int][]window // of each process: when a request can arrive later than its repetition
+	faults map[int][]window // of each process and its links; 0: of the store
+	begun  map[[2]any]int   // by process and fault: the index of the newest in faults
+	placed map[string]Event // the newest placed event of each id
+	calm   time.Duration    // when all faults had ended, or never
 	end    time.Duration    // of the history
 
 	tokenless bool // no grant has a token
-	tells     bool // of losses, by a deadline
+	tells     bool // losses are reported by a deadline
 	broke     bool // the run could not go on
 }
 
@@ -151,7 +152,7 @@ func newView(h *History) *view {
 				back: never, over: never, lost: never, release: never, released: never, died: never,
 			}
 			at[c.key] = c
-			if _, ok := v.names[e.Name]; !ok { // a lasting hold: it has no competitors
+			if _, ok := v.names[e.Name]; !ok { // the lasting hold of a wide run: no other process claims it
 				v.names[e.Name] = Name{Name: e.Name, Limit: e.Limit}
 			}
 			v.claims = append(v.claims, c)
@@ -184,7 +185,7 @@ func newView(h *History) *view {
 	return v
 }
 
-// process keeps the lives of the processes.
+// process records the lives of the processes, and the parent's stalls.
 func (v *view) process(e *Event) {
 	k := [2]int{e.Proc, e.Life}
 	switch l := v.lives[k]; {
@@ -200,7 +201,7 @@ func (v *view) process(e *Event) {
 	}
 }
 
-// life is that of the claim's process.
+// life returns the life of the process that made the claim.
 func (v *view) life(c *claim) *life {
 	if l := v.lives[[2]int{c.proc, c.life}]; l != nil {
 		return l
@@ -208,13 +209,13 @@ func (v *view) life(c *claim) *life {
 	return &life{to: never}
 }
 
-// note takes in an event of the claim.
+// note records an event of the claim.
 func (c *claim) note(e *Event) {
 	switch e.Do {
 	case got:
 		c.granted, c.back, c.id, c.token, c.sent = true, e.At, e.ID, e.Token, e.Sent
 		if c.until, c.raced = e.Until, e.Raced; c.until == 0 { //mutant:judge-deadline-start
-			c.until = never // its loss is noticed, not foreseen
+			c.until = never // without a deadline a loss is noticed, not foreseen
 		}
 		c.spans = []span{{c, e.At, never, c.weight, e.Token}}
 	case not:
@@ -246,7 +247,7 @@ func (c *claim) note(e *Event) {
 	}
 }
 
-// changed ends the change that is under way.
+// changed ends the change that is in progress.
 func (c *claim) changed(at time.Duration) {
 	if n := len(c.changes); n > 0 && c.changes[n-1].to == never {
 		c.changes[n-1].to = at //mutant:judge-change-never-returns
@@ -264,7 +265,7 @@ func (c *claim) finish() {
 	c.spans = kept
 }
 
-// spansOf are what was held of a name, in the order in which it began.
+// spansOf returns the spans of a name in the order in which they began.
 func (v *view) spansOf(name string) (all []span) {
 	for _, c := range v.byName[name] {
 		all = append(all, c.spans...)
@@ -273,8 +274,9 @@ func (v *view) spansOf(name string) (all []span) {
 	return all
 }
 
-// voids are the windows in which faults void the check: from the fault until a
-// TTL after it, when all that was forgotten has expired for its owner too.
+// voids returns the windows in which faults void the check: from the start of the
+// fault until a TTL after its end, when all that the store forgot has expired for
+// its owner too.
 func (v *view) voids(c check) (all []window) {
 	open := map[Fault]int{}
 	for i := range v.Events {
@@ -295,7 +297,7 @@ func within(all []window, from, to time.Duration) bool {
 	return slices.ContainsFunc(all, func(w window) bool { return w.meets(from, to) })
 }
 
-// who describes the claim for people.
+// who describes the claim in words.
 func (c *claim) who(token int64) string {
 	life := ""
 	if c.life > 0 {

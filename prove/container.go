@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest/contain"
 )
 
-// tryContainer returns why no process can be started in a container here.
+// tryContainer returns why no process can be started in a container here; nil: one can.
 func (r *run) tryContainer() error {
 	line, err := json.Marshal(command{Try: "a boot id"})
 	if err != nil {
@@ -38,9 +38,9 @@ func (r *run) tryContainer() error {
 	return nil
 }
 
-// containers sees to it that containers are only among the faults where they can
-// be made. Those that were asked for by name are an error that matches
-// store.ErrUnsupported where they cannot.
+// containers removes the container fault where no container can be made. If that
+// fault was asked for by name, it returns an error that matches
+// store.ErrUnsupported instead.
 func (r *run) containers(named bool) error {
 	if !slices.Contains(r.o.Faults, contained) {
 		return nil
@@ -57,9 +57,9 @@ func (r *run) containers(named bool) error {
 	return nil
 }
 
-// contain puts the life that is about to begin into a container, if it is its
-// turn, and returns its boot id there. Half of all lives are in containers, each
-// with its own boot id; the others have the host's.
+// contain puts every other life of the process into a container when it begins, and
+// returns its boot id there. Half of all lives are in containers, each with its own
+// boot id; the others have the host's.
 func (p *process) contain(cmd *exec.Cmd) (boot string) {
 	if !slices.Contains(p.r.o.Faults, contained) || (p.n+p.life)%2 == 0 {
 		return ""

@@ -28,7 +28,7 @@ func TestFilesAreProvedAmongContainersWithBootIDsOfTheirOwn(t *testing.T) {
 	o := options("file:"+t.TempDir(), 1)
 	o.Faults = []Fault{contained, stopShort, stopLong, kill}
 	if met := proved(t, o).Verdict.Figures.Faults[string(contained)]; met < o.Processes/2 {
-		t.Errorf("%d processes were in containers, want half of %d", met, o.Processes)
+		t.Errorf("got %d processes in containers, want half of %d", met, o.Processes)
 	}
 }
 
@@ -45,6 +45,6 @@ func TestContainersThatCannotBeMadeAreNoFault(t *testing.T) {
 		t.Errorf("%v, want ErrUnsupported", err)
 	}
 	if err := r.containers(false); err != nil || r.uncontained == nil || slices.Contains(o.Faults, contained) {
-		t.Errorf("%v, %v, faults %v", err, r.uncontained, o.Faults)
+		t.Errorf("got %v, %v, faults %v, want no error and no fault", err, r.uncontained, o.Faults)
 	}
 }

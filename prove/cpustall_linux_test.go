@@ -44,7 +44,7 @@ func logStalls(t *testing.T, zero time.Duration, over <-chan struct{}) (wait fun
 				pause := unix.NsecToTimespec(int64(step))
 				unix.Nanosleep(&pause, nil)
 				if late := clock.Boot() - due; late > 250*time.Millisecond {
-					t.Logf("processor %d: a timer due at %v was %v late", cpu, due-zero, late)
+					t.Logf("CPU %d: a timer due at %v was %v late", cpu, due-zero, late)
 				}
 			}
 		})

@@ -40,8 +40,8 @@ func ExampleCheck() {
 	}
 	// Output:
 	// proved: false
-	// nightly: process 1, claim 1 (lock, token 1) and process 2, claim 1 (lock, token 2) hold it together for 4ms
-	// nightly: no order of these 4 grants, ends and refusals is one that a lock could have gone through
+	// nightly: process 1, claim 1 (lock, token 1) and process 2, claim 1 (lock, token 2) held it at the same time for 4ms
+	// nightly: no correct lock could give these 4 grants, ends and refusals in any order
 }
 
 // A lock of your own is proved by a program that is also all workers of the run. This lock is a mutex in each process

@@ -8,36 +8,36 @@ type Fault string
 // Faults of a process.
 const (
 	stopShort Fault = "stop<ttl"  // SIGSTOP for less than the TTL
-	stopLong  Fault = "stop>ttl"  // and for more
-	kill      Fault = "kill"      // SIGKILL; another is started instead
-	restart   Fault = "restart"   // it is ordered to end, and another is started
-	offset    Fault = "offset"    // its wall clock is off, in tests, from its start to its end
-	contained Fault = "container" // on files: it has a boot id and PIDs of its own, from its start to its end
+	stopLong  Fault = "stop>ttl"  // SIGSTOP for more than the TTL
+	kill      Fault = "kill"      // SIGKILL; a new one is started
+	restart   Fault = "restart"   // it is ordered to end; a new one is started
+	offset    Fault = "offset"    // in tests: its wall clock is wrong, from its start to its end
+	contained Fault = "container" // for file stores: it has its own boot id and PIDs, from its start to its end
 )
 
-// A fault of `holdfast run`, which only tests can do.
-const stopBoth Fault = "run stopped" // SIGSTOP to both its processes, and not to its command, for more than the TTL
+// A fault of `holdfast run`, which only tests can inject.
+const stopBoth Fault = "run stopped" // SIGSTOP to both of its processes, but not to its command, for more than the TTL
 
 // Faults of the link between a process and the store.
 const (
-	cut     Fault = "cut"      // connections are closed and none is made
+	cut     Fault = "cut"      // connections are closed, and no new ones are made
 	halfCut Fault = "half-cut" // requests arrive, replies do not
 	latency Fault = "latency"  // each direction takes longer
-	jitter  Fault = "jitter"   // the same, by another amount each time
+	jitter  Fault = "jitter"   // as latency, by a different amount each time
 	reset   Fault = "reset"    // connections are reset in the middle of a reply
 	slow    Fault = "slow"     // a few bytes at a time
 	silence Fault = "silence"  // requests arrive, replies are lost; then the connections are reset
-	late    Fault = "late"     // the connections are reset, and what was sent on them before arrives after that
+	late    Fault = "late"     // the connections are reset, and requests sent on them before arrive after that
 )
 
-// Faults of the server, which only tests can do.
+// Faults of the server, which only tests can inject.
 const (
-	frozen    Fault = "frozen"     // it stands still for a while
-	restarted Fault = "restarted"  // it was killed, and has come back with what it had saved
+	frozen    Fault = "frozen"     // it is stopped for a while
+	restarted Fault = "restarted"  // it is killed, and starts again with what it had saved
 	wiped     Fault = "wiped"      // all its data is deleted
-	failover  Fault = "fail-over"  // another server has replaced it
-	clockStep Fault = "clock step" // its clock was set
-	full      Fault = "full"       // its memory was full, and it refused what needs more
+	failover  Fault = "fail-over"  // another server replaces it
+	clockStep Fault = "clock step" // its clock is set
+	full      Fault = "full"       // its memory is full, and it refuses what needs more
 )
 
 var (
@@ -46,15 +46,15 @@ var (
 	linkFaults    = []Fault{cut, halfCut, latency, jitter, reset, slow, silence, late}
 )
 
-// A check is one of those that are made of a history.
+// A check is the number of a check that is made of a history.
 type check int
 
 const (
 	exclusion check = iota + 1 // no two conflicting holders at the same time
 	tokens                     // each new holder has a larger token
-	linear                     // it is a lock with leases
+	linear                     // the answers are those of a correct lock with leases
 	reported                   // a loss is reported by the deadline
-	live                       // afterwards all names are freed
+	live                       // after the faults every name comes free
 	order                      // first come, first served
 	bounded                    // no call takes longer than it may
 )
@@ -69,8 +69,8 @@ func (c check) String() string {
 	}[c]
 }
 
-// voids has the checks that a right lock may fail because of a fault, if the
-// store may forget by it. Everything else, whatever was done, is judged.
+// voids has, for each fault, the checks that a correct lock may fail because of it,
+// if it can make the store forget. All other checks are judged, whatever the fault.
 var voids = map[Fault][]check{
 	restarted: {exclusion, linear, order},
 	wiped:     {exclusion, linear, order},
@@ -80,7 +80,7 @@ var voids = map[Fault][]check{
 
 // voided reports whether the fault voids the check on the store of the run.
 func (r *Run) voided(f Fault, c check) bool {
-	if slices.Contains(r.Survives, f) && c != order { // no grant gives a position in the queue
+	if slices.Contains(r.Survives, f) && c != order { // queue positions may be forgotten all the same
 		return false
 	}
 	return slices.Contains(r.Forgets, f) && slices.Contains(voids[f], c) //mutant:judge-everything-excused

@@ -2,5 +2,5 @@
 
 package prove
 
-// Each is an error that says that the driver was left out.
+// Each returns an error: the driver was left out of this build.
 var openRedis, openRedlock, openPostgres, openPostgresSession, openMySQL, openZooKeeper = asItIs, asItIs, asItIs, asItIs, asItIs, asItIs

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// finish lets everything come right: after the last fault the processes end
-// their work, take each name once more, and leave nothing behind.
+// finish ends the work after the last fault. The processes must take each name once
+// more, end, and leave nothing behind.
 func (r *run) finish(ctx context.Context) {
 	r.add(Event{Do: calm})
 	bound := r.run.takenBy()
@@ -43,14 +43,14 @@ func (r *run) finish(ctx context.Context) {
 	r.empties(ctx)
 }
 
-// empties notes that the store has nothing left of the names, or what it has a bound later.
+// empties records that the store has nothing left of the names, or what it still has after Run.takenBy.
 func (r *run) empties(ctx context.Context) {
 	bound := r.run.takenBy()
 	in, ok := r.store.(store.Inspector)
 	if !ok || r.run.lacks(store.PromiseInspect) {
 		return
 	}
-	// Counted from here: a stalled machine delays the start and the end alike.
+	// The time counts from here: a stalled machine delays the start and the end alike.
 	for ended := r.now(); ; {
 		e := r.leftBehind(ctx, in)
 		if over := r.now() > ended+bound; over || e.Do != failed && e.Entries == 0 {
@@ -61,12 +61,14 @@ func (r *run) empties(ctx context.Context) {
 	}
 }
 
-// slowStore is what an operation takes on a store that is given no time by its
-// machine. With the shortest TTLs nothing could work on one that is always so.
+// slowStore is how long an operation takes, at least, on a store that gets no time
+// from its machine. If a store were always so slow, nothing could work with the
+// shortest TTLs.
 const slowStore = 100 * time.Millisecond
 
-// attend reports how long the store did not answer the parent, whose link is
-// good, on a name of its own: in that time it could not serve others either.
+// attend takes and releases a name of its own until stop is closed, and reports how
+// long the store did not answer. The parent's link is good, so in that time the
+// store could not serve others either.
 func (r *run) attend(stop <-chan struct{}) {
 	if r.own == nil || r.way.groups {
 		return
@@ -97,14 +99,14 @@ func (r *run) attend(stop <-chan struct{}) {
 	}
 }
 
-// leftBehind looks what the store has of the names.
+// leftBehind returns an event with what the store still has of the names.
 func (r *run) leftBehind(ctx context.Context, in store.Inspector) Event {
 	e := Event{Do: left}
 	var text []string
 	for _, n := range r.run.Names {
 		for s, err := range in.List(ctx, n.Name) {
 			if err != nil {
-				return Event{Do: failed, Text: fmt.Sprintf("the store cannot be looked into: %v", err)}
+				return Event{Do: failed, Text: fmt.Sprintf("the store cannot be read: %v", err)}
 			}
 			for _, x := range s.Entries {
 				e.Entries++

@@ -53,7 +53,7 @@ func comes(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !f(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Errorf("after a minute still not: %s", what)
+			t.Errorf("after a minute still waiting for this: %s", what)
 			return
 		}
 	}
@@ -96,7 +96,7 @@ func (f *fleet) replace(t *testing.T, watching ...*testserver.Server) (back func
 	one.Kill()
 	deciders := slices.DeleteFunc(slices.Clone(f.deciders), func(s *testserver.Server) bool { return s == one })
 	testserver.TakeOverSoon(deciders...)
-	comes(t, "another has taken over", func() bool {
+	comes(t, "another node has become the master", func() bool {
 		for _, w := range watching {
 			c := redis.NewSentinelClient(&redis.Options{Addr: w.Addr})
 			defer c.Close()

@@ -109,41 +109,41 @@ var histories = []struct {
 		s.lock(1, 10).got(11, 1).release(20, 21)
 		s.lock(2, 12).got(21, 2).release(30, 31)
 	}},
-	{"the next has it while the release is under way", 0, "", func(s *script) {
+	{"the next claim holds it while the release is under way", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(20, 25)
 		s.lock(2, 12).got(21, 2).release(30, 31)
 	}},
-	{"another's lock was lost before its worker could say that it was granted, and its release tells nothing", 0, "", func(s *script) {
+	{"a peer's lock is lost before its worker reports the grant, and its release does not report that", 0, "", func(s *script) {
 		s.Run.Peer, s.Run.Lines = true, true
 		s.lock(1, 10).add(600, Event{Do: got, Token: 1, ID: "1", Until: ms(600)}).add(602, Event{Do: lost}).release(603, 604)
 		s.lock(2, 520).got(530, 2).release(610, 611)
 	}},
-	{"a name that nobody asked for in the end, as its process could not go on", 0, "", func(s *script) {
+	{"a name that is not probed at the end, as its process failed", 0, "", func(s *script) {
 		s.Events = slices.DeleteFunc(s.Events, func(e Event) bool { return e.Proc == 1 && e.Op > 0 })
 		s.add(5, Event{Do: failed, Proc: 1, Text: "no such file"})
 	}},
-	{"another's lock refuses a try for what it did itself and did not hear of, and then others", 0, "", func(s *script) {
+	{"a peer's lock refuses a try because of its own lost requests, and then other tries", 0, "", func(s *script) {
 		s.Run.Peer = true
 		s.add(4990, Event{Do: struck, Proc: 2, Fault: reset})
 		s.claim(2, "a", "try", store.Full, 5000).not(5001, "held")
 		s.add(5010, Event{Do: mended, Proc: 2, Fault: reset, Hits: 1})
 		s.claim(1, "a", "try", store.Full, 5020).not(5021, "held")
 	}},
-	{"another's lock refuses a try with no fault, or only one of a process that asked for nothing", linear, "", func(s *script) {
+	{"a peer's lock refuses a try without a fault, or with one only in an idle process", linear, "", func(s *script) {
 		s.Run.Peer = true
 		s.add(4990, Event{Do: struck, Proc: 2, Fault: reset})
 		s.add(5010, Event{Do: mended, Proc: 2, Fault: reset, Hits: 1})
 		s.claim(2, "a", "try", store.Full, 5020).not(5021, "held")
 	}},
-	{"two hold it", exclusion, "for 4ms", func(s *script) {
+	{"two claims hold it", exclusion, "for 4ms", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(20, 21)
 		s.lock(2, 12).got(16, 2).release(30, 31)
 	}},
-	{"a reader beside a writer", exclusion, "token 2", func(s *script) {
+	{"a reader and a writer hold it", exclusion, "token 2", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(20, 21)
 		s.rlock(2, 12).got(16, 2).release(30, 31)
 	}},
-	{"readers beside each other, their tokens in any order", 0, "", func(s *script) {
+	{"two readers hold it, their tokens in any order", 0, "", func(s *script) {
 		s.rlock(1, 10).got(11, 2).release(20, 21)
 		s.rlock(2, 12).got(16, 1).release(30, 31)
 	}},
@@ -156,21 +156,21 @@ var histories = []struct {
 		s.slots(2, 2, 12).got(13, 2).release(30, 31)
 		s.slots(3, 1, 12).got(14, 3).release(30, 31)
 	}},
-	{"an upgrade while a reader is there", exclusion, "", func(s *script) {
+	{"an upgrade while a reader holds it", exclusion, "", func(s *script) {
 		s.rlock(1, 10).got(11, 1).release(20, 21)
 		s.claim(2, "a", "upgradeable", store.Full/2+1, 10).got(12, 2).add(15, Event{Do: weight, Weight: store.Full, Token: 3}).release(30, 31)
 	}},
-	{"an upgrade when the reader has gone, and a downgrade before another comes", 0, "", func(s *script) {
+	{"an upgrade after the reader's release, and a downgrade before the next reader", 0, "", func(s *script) {
 		s.rlock(1, 10).got(11, 1).release(14, 15)
 		u := s.claim(2, "a", "upgradeable", store.Full/2+1, 10).got(12, 2).add(16, Event{Do: weight, Weight: store.Full, Token: 3})
 		u.add(20, Event{Do: weight, Weight: store.Full/2 + 1}).add(21, Event{Do: lowered}).release(30, 31)
 		s.rlock(1, 18).got(22, 4).release(24, 25)
 	}},
-	{"a loss that was told ends a hold", 0, "", func(s *script) {
+	{"a reported loss ends a hold", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(100, Event{Do: lost}).release(120, 121)
 		s.lock(2, 12).got(110, 2).release(130, 131)
 	}},
-	{"a fault by which the store forgets nothing excuses nothing", exclusion, "", func(s *script) {
+	{"a fault by which the store loses nothing excuses nothing", exclusion, "", func(s *script) {
 		s.add(5, Event{Do: struck, Fault: restarted})
 		s.add(6, Event{Do: mended, Fault: restarted, Hits: 1})
 		s.lock(1, 10).got(11, 1).release(20, 21)
@@ -184,31 +184,31 @@ var histories = []struct {
 		s.lock(1, 10).got(11, 1).add(200, Event{Do: until, Until: ms(690)}).release(600, 601)
 		s.lock(2, 12).got(511, 2).release(530, 531)
 	}},
-	{"who was killed holds nothing", 0, "", func(s *script) {
+	{"a killed process holds nothing", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1)
 		s.add(20, Event{Do: died, Proc: 1})
 		s.lock(2, 12).got(21, 2).release(30, 31)
 	}},
-	{"two hold it after a wipe", 0, "", func(s *script) {
+	{"two claims hold it after a wipe", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(20, 21)
 		s.add(12, Event{Do: struck, Fault: wiped})
 		s.add(13, Event{Do: mended, Fault: wiped, Hits: 1})
 		s.lock(2, 12).got(16, 2).release(30, 31)
 	}},
-	{"two hold it long after a wipe", exclusion, "", func(s *script) {
+	{"two claims hold it long after a wipe", exclusion, "", func(s *script) {
 		s.add(12, Event{Do: struck, Fault: wiped})
 		s.add(13, Event{Do: mended, Fault: wiped, Hits: 1})
 		s.lock(1, 610).got(611, 1).release(620, 621)
 		s.lock(2, 612).got(616, 2).release(630, 631)
 	}},
-	{"two hold it after a fault that makes no store forget", exclusion, "", func(s *script) {
+	{"two claims hold it after a fault by which no store loses data", exclusion, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(20, 21)
 		s.add(12, Event{Do: struck, Fault: frozen})
 		s.add(13, Event{Do: mended, Fault: frozen, Hits: 1})
 		s.lock(2, 12).got(16, 2).release(30, 31)
 	}},
 
-	{"a refusal by nobody, long after a wipe", linear, "", func(s *script) {
+	{"a refusal of a free lock, long after a wipe", linear, "", func(s *script) {
 		s.add(12, Event{Do: struck, Fault: wiped})
 		s.add(13, Event{Do: mended, Fault: wiped, Hits: 1})
 		s.lock(1, 600).got(601, 1).release(620, 621)
@@ -246,96 +246,96 @@ var histories = []struct {
 		s.add(23, Event{Do: mended, Fault: wiped, Hits: 1})
 		s.lock(2, 24).got(26, 5).release(30, 31)
 	}},
-	{"an upgrade that draws nothing", tokens, "", func(s *script) {
+	{"an upgrade without a new token", tokens, "", func(s *script) {
 		s.claim(2, "a", "upgradeable", store.Full/2+1, 10).got(12, 2).add(16, Event{Do: weight, Weight: store.Full}).release(30, 31)
 		s.rlock(1, 10).got(11, 3).release(14, 15)
 	}},
 	{"a re-entry with another token", tokens, "a re-entry of", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(12, Event{Do: nested, Token: 2}).release(20, 21)
 	}},
-	{"the fence refuses one who came late", 0, "", func(s *script) {
+	{"the fence refuses a late write", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(600, Event{Do: use, Token: 1, Write: true, Refused: true}).add(601, Event{Do: over}).add(602, Event{Do: lost})
 		s.lock(2, 12).got(511, 2).add(512, Event{Do: use, Token: 2, Write: true}).release(530, 531)
 	}},
-	{"the fence refuses who holds it", tokens, "held it rightfully", func(s *script) {
+	{"the fence refuses the holder", tokens, "which held the lock", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(15, Event{Do: use, Token: 1, Write: true, Refused: true}).release(20, 21)
 	}},
 
-	{"a grant that was over before it was asked for to be released", linear, "", func(s *script) {
+	{"a grant that had ended before its release was requested", linear, "", func(s *script) {
 		// The two holds are not seen to overlap. Yet the second was granted and released between the call and the answer
 		// of a hold that lasted.
 		s.lock(1, 10).got(11, 3).release(40, 41)
 		s.lock(2, 12).got(13, 4).add(13, Event{Do: release}).add(14, Event{Do: released})
 	}},
-	{"refused though nobody was there", linear, "", func(s *script) {
+	{"a refusal of a free lock", linear, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(20, 21)
 		s.claim(2, "a", "try", store.Full, 5000).not(5001, "held")
 	}},
-	{"refused while another holds", 0, "", func(s *script) {
+	{"a refusal while another claim holds it", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(20, 21)
 		s.claim(2, "a", "try", store.Full, 13).not(15, "held")
 	}},
-	{"refused while another may be asking", 0, "", func(s *script) {
+	{"a refusal while another claim may be asking", 0, "", func(s *script) {
 		s.claim(2, "a", "try", store.Full, 13).not(15, "held")
 		s.lock(1, 14).not(30, "cancelled")
 	}},
-	{"refused because an ask arrived late, after its claim was given back", 0, "", func(s *script) {
+	{"a refusal because an ask arrived late, after the release of its claim", 0, "", func(s *script) {
 		s.add(9, Event{Do: struck, Proc: 1, Fault: late})
 		s.add(12, Event{Do: mended, Proc: 1, Fault: late, Hits: 1})
 		s.lock(1, 10).got(15, 1).release(20, 21)
 		s.claim(2, "a", "try", store.Full, 40).not(41, "held")
 	}},
-	{"refused long after an ask may have arrived late", linear, "", func(s *script) {
+	{"a refusal long after an ask may have arrived late", linear, "", func(s *script) {
 		s.add(9, Event{Do: struck, Proc: 1, Fault: late})
 		s.add(12, Event{Do: mended, Proc: 1, Fault: late, Hits: 1})
 		s.lock(1, 10).got(15, 1).release(20, 21)
 		s.claim(2, "a", "try", store.Full, 5000).not(5001, "held")
 	}},
-	{"refused though no ask can have arrived late", linear, "", func(s *script) {
+	{"a refusal though no ask can have arrived late", linear, "", func(s *script) {
 		s.add(9, Event{Do: struck, Proc: 1, Fault: late})
 		s.add(12, Event{Do: mended, Proc: 1, Fault: late, Hits: 1})
 		s.lock(1, 13).got(15, 1).release(20, 21)
 		s.claim(2, "a", "try", store.Full, 40).not(41, "held")
 	}},
-	{"refused because of what a dead process left", 0, "", func(s *script) {
+	{"a refusal because of an entry left by a dead process", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1)
 		s.add(20, Event{Do: died, Proc: 1})
 		s.claim(2, "a", "try", store.Full, 300).not(301, "held")
 	}},
 
-	{"a loss told late", reported, "210ms after a bare timer", func(s *script) {
+	{"a loss reported late", reported, "210ms after a bare timer", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(712, Event{Do: lost})
 	}},
-	{"a loss that is not told", reported, "", func(s *script) {
+	{"a loss that is not reported", reported, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)})
 	}},
-	{"a loss told late while the parent stood still, and with it all links", 0, "", func(s *script) {
+	{"a loss reported late while the parent stalled, and with it all links", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(900, Event{Do: lost})
 		s.add(880, Event{Do: stall, By: ms(375)})
 	}},
-	{"a loss told late by a process that was stopped", 0, "", func(s *script) {
+	{"a loss reported late by a stopped process", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(900, Event{Do: lost})
 		s.add(880, Event{Do: stall, Proc: 1, By: ms(375)})
 	}},
-	{"a lease that comes back", reported, "valid again", func(s *script) {
+	{"a lease that is valid again after its expiry", reported, "valid again", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(504, Event{Do: until, Until: ms(1000)}).release(510, 511)
 	}},
-	{"a loss that a release found", 0, "", func(s *script) {
+	{"a loss that a release reported", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(503, Event{Do: release}).add(504, Event{Do: released, Err: "lost"})
 	}},
-	{"who was killed tells nothing", 0, "", func(s *script) {
+	{"a killed process reports nothing", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)})
 		s.add(510, Event{Do: died, Proc: 1})
 	}},
 
-	{"a name that nobody can take in the end", live, "nobody could take it", func(s *script) {
+	{"a name that no process can take at the end", live, "no process could take it", func(s *script) {
 		s.Run.Names = append(s.Run.Names, Name{"b", "mutex", store.Full})
 	}},
-	{"a name that can be taken too late", live, "may take 2.5s", func(s *script) {
+	{"a name that is taken too late", live, "may take 2.5s", func(s *script) {
 		s.Run.Names = append(s.Run.Names, Name{"b", "mutex", store.Full})
 		s.claim(1, "b", probe, store.Full, 10_010).got(12_600, 7).release(12_610, 12_611)
 	}},
-	{"a name that a worker by lines takes late", 0, "", func(s *script) {
+	{"a name that a worker by lines takes late, but in time", 0, "", func(s *script) {
 		s.Run.Peer, s.Run.Lines = true, true
 		s.Run.Names = append(s.Run.Names, Name{"b", "mutex", store.Full})
 		s.claim(1, "b", probe, store.Full, 10_010).got(12_600, 7).release(12_610, 12_611)
@@ -345,22 +345,22 @@ var histories = []struct {
 		s.Run.Names = append(s.Run.Names, Name{"b", "mutex", store.Full})
 		s.claim(1, "b", probe, store.Full, 10_010).got(20_600, 7).release(20_610, 20_611)
 	}},
-	{"a name that a stopped process takes late", 0, "", func(s *script) {
+	{"a name that a stopped process takes late, but in time", 0, "", func(s *script) {
 		s.Run.Names = append(s.Run.Names, Name{"b", "mutex", store.Full})
 		s.claim(1, "b", probe, store.Full, 10_010).got(12_600, 7).release(12_610, 12_611)
 		s.add(12_300, Event{Do: stall, Proc: 1, By: ms(1000)})
 	}},
-	{"one that waited at the last fault is not served", live, "was not served within", func(s *script) {
+	{"a claim that waited at the last fault is not granted", live, "was not served within", func(s *script) {
 		l := s.lock(1, 9990)
 		s.Events[len(s.Events)-1].Bound = ms(5000)
 		l.not(14_990, "cancelled")
 	}},
-	{"one that waited at the last fault, and not for long, gives up", 0, "", func(s *script) {
+	{"a claim that waited at the last fault gives up soon", 0, "", func(s *script) {
 		l := s.lock(1, 9990)
 		s.Events[len(s.Events)-1].Bound = ms(2400)
 		l.not(12_390, "cancelled")
 	}},
-	{"something is left", live, "1 entries are left", func(s *script) {
+	{"an entry is left", live, "1 entries are left", func(s *script) {
 		s.add(19_001, Event{Do: left, Name: "a", Entries: 1})
 	}},
 	{"a claim is never answered", live, "never answered", func(s *script) {
@@ -372,14 +372,14 @@ var histories = []struct {
 		s.lock(2, 12).placed(12, 14).got(101, 2).release(110, 111)
 		s.lock(3, 13).placed(15, 18).got(111, 3).release(120, 121)
 	}},
-	{"the second is served first", order, "was granted later", func(s *script) {
+	{"the second waiter is granted first", order, "was granted later", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(100, 101)
 		a := s.lock(2, 12).placed(12, 14)
 		b := s.lock(3, 13).placed(15, 18)
 		b.got(101, 2).release(110, 111)
 		a.got(111, 3).release(120, 121)
 	}},
-	{"the second is served first, though it is not sure that it was", 0, "", func(s *script) {
+	{"the second waiter is granted first, though its position may be the earlier one", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(100, 101)
 		a := s.lock(2, 12).placed(12, 16)
 		b := s.lock(3, 13).placed(15, 18)
@@ -387,12 +387,12 @@ var histories = []struct {
 		a.got(111, 3).release(120, 121)
 	}},
 
-	{"a hold is handed over with the token that it has", tokens, "have the token 1", func(s *script) {
+	{"a hold is handed over with the old token", tokens, "have the token 1", func(s *script) {
 		l := s.lock(1, 10).got(11, 1).release(20, 21)
 		id := fmt.Sprintf("1-%d", l.op)
 		s.lock(1, 12).add(21, Event{Do: got, Token: 1, ID: id, Until: ms(501)}).release(30, 31)
 	}},
-	{"a hold is handed over with a token of its own", 0, "", func(s *script) {
+	{"a hold is handed over with a new token", 0, "", func(s *script) {
 		l := s.lock(1, 10).got(11, 1).release(20, 21)
 		id := fmt.Sprintf("1-%d", l.op)
 		s.lock(1, 12).add(21, Event{Do: got, Token: 2, ID: id, Until: ms(501)}).release(30, 31)
@@ -423,7 +423,7 @@ var histories = []struct {
 		l.add(20, Event{Do: upgrade, Bound: ms(100)}).add(21, Event{Do: weight, Weight: store.Full, Token: 2})
 		l.add(30, Event{Do: weight, Weight: store.Upgradeable}).add(31, Event{Do: lowered}).release(40, 41)
 	}},
-	{"a call that outlives its context, in a process of which several told of the same stall", bounded, "may take", func(s *script) {
+	{"a call that outlives its context, in a process whose one stall is reported several times", bounded, "may take", func(s *script) {
 		l := s.lock(2, 12)
 		s.Events[len(s.Events)-1].Bound = ms(100)
 		for i := range 3 {
@@ -444,28 +444,28 @@ var lackingHistories = []struct {
 	not   []check
 	play  func(s *script)
 }{
-	{"one that was lost held it with the next", []store.Promise{store.PromiseDeadline}, 0, []check{exclusion, reported}, func(s *script) {
+	{"a lost hold overlaps the next", []store.Promise{store.PromiseDeadline}, 0, []check{exclusion, reported}, func(s *script) {
 		s.lock(1, 10).got(11, 1).add(40, Event{Do: lost}).release(50, 51)
 		s.lock(2, 12).got(20, 2).release(100, 101)
 	}},
-	{"one that was not lost held it with the next", []store.Promise{store.PromiseDeadline}, linear, []check{exclusion, reported}, func(s *script) {
+	{"a hold that was not lost overlaps the next", []store.Promise{store.PromiseDeadline}, linear, []check{exclusion, reported}, func(s *script) {
 		s.lock(1, 10).got(11, 1).release(50, 51)
 		s.lock(2, 12).got(20, 2).release(100, 101)
 	}},
-	{"one that had been lost is told last that it was granted", []store.Promise{store.PromiseDeadline}, 0, []check{exclusion, reported}, func(s *script) {
+	{"a grant reported late, of a hold that had been lost", []store.Promise{store.PromiseDeadline}, 0, []check{exclusion, reported}, func(s *script) {
 		s.lock(1, 10).got(30, 1).add(40, Event{Do: lost}).release(50, 51)
 		s.lock(2, 12).got(20, 2).release(100, 101)
 	}},
-	{"a smaller token after one that was lost", []store.Promise{store.PromiseDeadline}, tokens, []check{exclusion, reported}, func(s *script) {
+	{"a smaller token after a lost hold", []store.Promise{store.PromiseDeadline}, tokens, []check{exclusion, reported}, func(s *script) {
 		s.lock(1, 10).got(11, 2).add(40, Event{Do: lost}).release(50, 51)
 		s.lock(2, 60).got(61, 1).release(100, 101)
 	}},
-	{"the fence refuses one that was lost", []store.Promise{store.PromiseDeadline}, 0, []check{exclusion, reported}, func(s *script) {
+	{"the fence refuses a lost hold", []store.Promise{store.PromiseDeadline}, 0, []check{exclusion, reported}, func(s *script) {
 		l := s.lock(1, 10).got(11, 1)
 		l.add(30, Event{Do: use, Token: 1, Refused: true}).add(40, Event{Do: lost}).release(50, 51)
 		s.lock(2, 12).got(20, 2).release(100, 101)
 	}},
-	{"the fence refuses one that was not lost", []store.Promise{store.PromiseDeadline}, tokens, []check{exclusion, reported}, func(s *script) {
+	{"the fence refuses a hold that was not lost", []store.Promise{store.PromiseDeadline}, tokens, []check{exclusion, reported}, func(s *script) {
 		l := s.lock(1, 10).got(11, 1)
 		l.add(30, Event{Do: use, Token: 1, Refused: true}).release(50, 51)
 	}},
@@ -473,18 +473,18 @@ var lackingHistories = []struct {
 		s.lock(1, 10).got(11, 0).release(20, 21)
 		s.lock(2, 12).got(21, 0).release(30, 31)
 	}},
-	{"two hold it, without tokens", []store.Promise{store.PromiseTokens}, exclusion, []check{tokens, order}, func(s *script) {
+	{"two claims hold it, without tokens", []store.Promise{store.PromiseTokens}, exclusion, []check{tokens, order}, func(s *script) {
 		s.lock(1, 10).got(11, 0).release(20, 21)
 		s.lock(2, 12).got(16, 0).release(30, 31)
 	}},
-	{"of two that are in together the later one looked first", []store.Promise{store.PromiseNotificationToken}, 0, nil, func(s *script) {
+	{"of two holders together, the later one polled first", []store.Promise{store.PromiseNotificationToken}, 0, nil, func(s *script) {
 		s.lock(1, 10).got(11, 1).release(100, 101)
 		a := s.rlock(2, 12).placed(12, 14)
 		b := s.rlock(3, 15).placed(15, 18)
 		b.got(102, 2).release(120, 121)
 		a.got(103, 3).release(120, 122)
 	}},
-	{"of two that exclude each other the later one was first", []store.Promise{store.PromiseNotificationToken}, order, nil, func(s *script) {
+	{"of two that exclude each other, the later one was granted first", []store.Promise{store.PromiseNotificationToken}, order, nil, func(s *script) {
 		s.lock(1, 10).got(11, 1).release(100, 101)
 		a := s.lock(2, 12).placed(12, 14)
 		b := s.lock(3, 15).placed(15, 18)

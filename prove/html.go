@@ -15,18 +15,17 @@ import (
 //go:embed report.html
 var page string
 
-// pageTemplate is read when a page is written: it takes longer than all else that
-// a call of the command does before main.
+// pageTemplate is parsed when a page is written: parsing takes longer than all else
+// that the command does before main.
 var pageTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("report").Parse(page)) })
 
-// A chart is the timeline of one name: who waited and who held, with the faults
-// behind it, in a row for each process or, in the window of a violation, for
-// each claim.
+// A chart is the timeline of one name: its waits and holds, with the faults in the
+// background. It has a row for each process or, for a violation, for each claim.
 type chart struct {
 	Name, Mode string
 	Rows       []row
-	Overlaps   []bar  // when too many held, over all rows
-	Marks      []mark // faults of the store, over all rows
+	Overlaps   []bar  // when more was held than the limit, drawn over all rows
+	Marks      []mark // faults of the store, drawn over all rows
 	Ticks      []mark
 	Height     int
 }
@@ -37,12 +36,12 @@ type row struct {
 	Bars         []bar
 }
 
-// A bar is a time in which something was so. X and W are of a hundred.
+// A bar is an interval on a row. X and W are in percent of the row.
 type bar struct {
 	X, W  float64
 	Class string // wait, whole, part, lost or fault
 	Title string
-	Text  string // in it, if it is wide enough
+	Text  string // written in the bar, if it is wide enough
 }
 
 type mark struct {
@@ -64,8 +63,8 @@ type scene struct {
 	Waits  string
 }
 
-// telling is a violation with its events as lines, and the chart of its name
-// at the time.
+// telling is a violation with its events as lines, and the chart of its name at
+// that time.
 type telling struct {
 	Violation
 	Lines  []string
@@ -93,7 +92,7 @@ func (r *Report) HTML(w io.Writer, h *History) error {
 	return pageTemplate().Execute(w, &s)
 }
 
-// A pen draws in a window.
+// A pen draws what happened in a window.
 type pen struct {
 	*view
 	window
@@ -147,7 +146,7 @@ func (p *pen) faults(r *row, proc int) {
 	}
 }
 
-// frame adds what is above all rows.
+// frame adds what spans all rows: ticks, faults of the store, and overlaps.
 func (p *pen) frame(c *chart) {
 	c.Height = rowHeight*len(c.Rows) + 20
 	step := round((p.to - p.from) / 10)
@@ -183,11 +182,11 @@ func (v *view) chart(n Name, w window) chart {
 	return c
 }
 
-// mostRows is how many holds are drawn around a violation.
+// mostRows is the maximum number of rows around a violation.
 const mostRows = 24
 
-// holds draws what happened to the name of a violation in a row for each hold, in the
-// order in which they began. The claims that the violation is of are always there.
+// holds draws what happened to the name of a violation, in a row for each hold, in the
+// order in which they began. It always includes the violation's own claims.
 func (v *view) holds(n Name, of *Violation, w window) chart {
 	c, p := chart{Name: n.Name, Mode: n.Mode}, &pen{v, w}
 	left := mostRows - len(of.claims)
@@ -211,9 +210,9 @@ func (v *view) holds(n Name, of *Violation, w window) chart {
 	return c
 }
 
-// overlaps are the times in which more of a name was held than there is.
+// overlaps returns the times in which more of a name was held than its limit.
 func (v *view) overlaps(n Name) (all []window) {
-	var in []span // those that began and have not ended
+	var in []span // spans that have begun and not ended
 	for _, s := range v.spansOf(n.Name) {
 		in = append(slices.DeleteFunc(in, func(o span) bool { return o.to <= s.from }), s)
 		sum, to := int64(0), s.to
@@ -227,9 +226,9 @@ func (v *view) overlaps(n Name) (all []window) {
 	return all
 }
 
-// thin is the width of the thinnest bar, in hundredths. Those that begin no
-// further than that behind another of their kind are drawn as one: a page is
-// looked at as a whole.
+// thin is the width of the thinnest bar, in percent. A thin bar that begins no
+// further than that after another of its class is drawn together with it: at the
+// scale of a page they look like one.
 const thin = 0.03
 
 // add adds a bar, or draws a thin one together with the one before it.
@@ -243,7 +242,7 @@ func (r *row) add(b bar) {
 	r.Bars = append(r.Bars, b)
 }
 
-// round is a step of time that people like, at least d.
+// round returns a round duration, at least d.
 func round(d time.Duration) time.Duration {
 	for unit := time.Microsecond; ; unit *= 10 {
 		for _, n := range []time.Duration{1, 2, 5} {
@@ -254,13 +253,13 @@ func round(d time.Duration) time.Duration {
 	}
 }
 
-// A spell is a time for which a fault was on.
+// A spell is a time in which a fault was on.
 type spell struct {
 	window
 	what string
 }
 
-// faultsOf are the faults of a process, or of the store.
+// faultsOf returns the faults of process p, or of the store if p is 0.
 func (v *view) faultsOf(p int) (all []spell) {
 	on := map[Fault]time.Duration{}
 	for i := range v.Events {
@@ -269,7 +268,7 @@ func (v *view) faultsOf(p int) (all []spell) {
 		case e.Do == struck:
 			on[e.Fault] = e.At
 		case e.Do == mended:
-			all = append(all, spell{window{on[e.Fault], e.At}, fmt.Sprintf("%s, met %d", e.Fault, e.Hits)})
+			all = append(all, spell{window{on[e.Fault], e.At}, fmt.Sprintf("%s, hits %d", e.Fault, e.Hits)})
 		}
 	}
 	return all

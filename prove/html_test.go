@@ -25,12 +25,12 @@ func TestThePageShowsHoldersWaitersAndViolations(t *testing.T) {
 	}
 	page := out.String()
 	for _, want := range []string{
-		"Redis &lt;at&gt; home", "<h1>Not proved: two had this lock at the same time.</h1>", "Two workers had the same lock at the same time.", "Check 1: process 1, claim 3 (lock, token 1) and process 2, claim 1", "hold it together for 4ms",
+		"Redis &lt;at&gt; home", "<h1>Not proved: two had this lock at the same time.</h1>", "Two workers had the same lock at the same time.", "Check 1: process 1, claim 3 (lock, token 1) and process 2, claim 1", "held it at the same time for 4ms",
 		`class="whole"><title>claim 3, lock: token 1`, `class="part"><title>claim 1, read: token 3`,
-		`class="wait"><title>claim 3, lock: waited 1ms`, `class="lost"`, `class="fault"><title>latency, met 1`, `<title>frozen, met 1`,
+		`class="wait"><title>claim 3, lock: waited 1ms`, `class="lost"`, `class="fault"><title>latency, hits 1`, `<title>frozen, hits 1`,
 		// A row for each of the two, how long they held it together, whose grant it was, and why.
 		`>process 1, claim 3</div>`, `>process 2, claim 1</div>`, `class="overlap" `, "held by too many for 4ms",
-		"token 2 until 506.000 ms   &lt;- this broke it</mark>", "Cause: process 2, claim 1 (lock, token 2) was granted while another had the lock.", `data-by="2"`,
+		"token 2 until 506.000 ms   &lt;- this broke it</mark>", "Cause: process 2, claim 1 (lock, token 2) was granted while another claim held the lock.", `data-by="2"`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not show %q", want)
@@ -38,7 +38,7 @@ func TestThePageShowsHoldersWaitersAndViolations(t *testing.T) {
 	}
 	charts := regexp.MustCompile(`(?s)<svg height.*?</svg></div>`).FindAllString(page, -1)
 	if want := len(s.Run.Names) + len(v.Violations); len(charts) != want || len(v.Violations) == 0 {
-		t.Errorf("%d charts, want one for each of the names and violations: %d", len(charts), want)
+		t.Errorf("got %d charts, want one for each name and violation: %d", len(charts), want)
 	}
 	for _, c := range charts {
 		d := xml.NewDecoder(strings.NewReader(strings.TrimSuffix(c, "</div>")))
@@ -65,14 +65,14 @@ func TestForeignTextIsOnlyShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := `the run could not go on: no redis://me:…@127.0.0.1:5 (…)\r\x1b[2Ji <script>`; !strings.Contains(text.String(), want) || strings.ContainsAny(text.String(), "\x1b\r\a\u202e") {
-		t.Errorf("the text is %q, want %q in it", text.String(), want)
+		t.Errorf("got text %q, want %q in it", text.String(), want)
 	}
 	if got := page.String(); strings.Contains(got, "secret") || !strings.Contains(got, "i &lt;script&gt;") {
-		t.Errorf("the page is %s", got)
+		t.Errorf("got page %s, want it escaped and without secrets", got)
 	}
 	for url, want := range map[string]string{"u:pw@tcp(h:1)/db": "a … b", "redis://h:1/pw@x": "a pw b", "": "a pw b", "file:/pw": "a pw b", "redis://:pw@h": "a … b", "redis://pw@h": "a pw b"} {
 		if got := withoutPassword("a pw b", url); got != want {
-			t.Errorf("%s: %q, want %q", url, got, want)
+			t.Errorf("%s: got %q, want %q", url, got, want)
 		}
 	}
 }
@@ -91,16 +91,16 @@ func TestAPageOfManyGrantsStaysSmallAndShowsEachMoment(t *testing.T) {
 	c := v.chart(s.Run.Names[0], window{0, v.end})
 	bars := c.Rows[0].Bars
 	if len(bars) > many/3 {
-		t.Errorf("%d bars of %d grants", len(bars), many)
+		t.Errorf("got %d bars for %d grants, want at most a third", len(bars), many)
 	}
 	for i := 1; i < len(bars); i++ {
 		if gap := bars[i].X - (bars[i-1].X + bars[i-1].W); gap > 2*thin && bars[i].X < 99 {
-			t.Fatalf("nothing is drawn for %f after %f", gap, bars[i-1].X)
+			t.Fatalf("got nothing drawn at %f after %f", gap, bars[i-1].X)
 		}
 	}
 	near := v.chart(s.Run.Names[0], window{ms(100), ms(110)})
 	if n := len(near.Rows[0].Bars); n < 10 || n > 40 {
-		t.Errorf("%d bars of ten milliseconds with a grant each", n)
+		t.Errorf("got %d bars for ten milliseconds with a grant each, want 10 to 40", n)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestTheReportSaysHowLongTheRunWasAndWhatWasSeen(t *testing.T) {
 	}
 	for _, said := range []string{text.String(), page.String()} {
 		if !strings.Contains(said, "For 10s, ") || !strings.Contains(said, "10s, 0 processes") || strings.Contains(said, "15s") || strings.Contains(said, "had to wait") {
-			t.Errorf("it says %s", said)
+			t.Errorf("got %s", said)
 		}
 	}
 }

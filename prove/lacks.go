@@ -11,18 +11,18 @@ import (
 
 // A leaving is what is left out of a run on a store that lacks a promise.
 type leaving struct {
-	mode   string   // of names
+	mode   string   // names of this mode
 	deeds  []string // by their verbs
 	checks []check
 }
 
-// lacking has what each promise is needed for. What is not here is not in the
-// workload, or is judged as far as it goes.
+// lacking has, for each promise, what needs it. A promise that is not here is not
+// part of the workload, or is judged as far as the store goes.
 var lacking = map[store.Promise]leaving{
 	store.PromiseSlots:    {mode: "slots"},
 	store.PromiseUpgrade:  {mode: "upgrade", deeds: []string{"upgradeable"}},
 	store.PromiseOrder:    {checks: []check{order}},
-	store.PromiseTokens:   {checks: []check{tokens, order}}, // the order of grants is that of their tokens
+	store.PromiseTokens:   {checks: []check{tokens, order}}, // the order of grants is known from their tokens
 	store.PromiseDeadline: {checks: []check{exclusion, reported}},
 }
 
@@ -32,7 +32,7 @@ func (r *Run) lacks(p store.Promise) bool {
 	return ok
 }
 
-// lease is the TTL of the leases; 0: the store has no TTLs.
+// lease returns the TTL of the leases; 0: the store has no TTLs.
 func (r *Run) lease() time.Duration {
 	if r.lacks(store.PromiseDeadline) {
 		return 0
@@ -40,8 +40,8 @@ func (r *Run) lease() time.Duration {
 	return r.TTL
 }
 
-// release is how long a release or a downgrade may take, without a slack: it is
-// asked for, and once more if that is indeterminate.
+// release returns how long a release or a downgrade may take, without slack: it is
+// sent, and sent once more if the outcome is indeterminate.
 func (r *Run) release() time.Duration {
 	const most = 5 * time.Second
 	if r.lacks(store.PromiseDeadline) {
@@ -50,7 +50,7 @@ func (r *Run) release() time.Duration {
 	return 2*min(r.TTL/3, most) + r.Driver
 }
 
-// leftOut are the missing promises for which something is left out.
+// leftOut returns the missing promises for which something is left out.
 func (r *Run) leftOut(what func(leaving) bool) (all []store.Promise) {
 	for _, p := range slices.Sorted(maps.Keys(r.Lacks)) {
 		if what(lacking[p]) {
@@ -76,7 +76,7 @@ func (v *view) notChecked(c check) string {
 	switch {
 	case !v.Run.Peer:
 	case c == order:
-		return "who asked for a lock first is not seen from outside"
+		return "the order in which claims ask cannot be seen from outside"
 	case c == tokens && v.tokenless:
 		return "the lock has no fencing tokens"
 	case c == reported && !v.tells:

@@ -7,14 +7,14 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A lease is the result of a claim: one of holdfast, or one made from a lease of a
-// user's own lock.
+// A lease is the result of a claim: a lease of holdfast, or one made from the lease
+// of a user's own lock.
 type lease interface {
 	// ID identifies the claim.
 	ID() string
-	Token() int64 // 0: it has none
-	// Deadline is when the store may grant the name to others unless it is
-	// renewed; zero: unknown.
+	Token() int64 // 0: the lock has no tokens
+	// Deadline returns when the store may grant the name to others unless the
+	// lease is renewed; zero: unknown.
 	Deadline() time.Time
 	Valid() bool           // as reported by the library
 	Lost() <-chan struct{} // closed when the library reports a loss

@@ -12,18 +12,17 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// patience is how long the search may take for one window.
+// patience is how long the search of one window may take.
 const patience = 500 * time.Millisecond
 
-// linear: there is an order of all grants and ends of a name, each at an
-// instant within what was seen of it, that a lock could have had: each granted
-// claim fits, each refused one does not fit, and tokens grow with each
-// conflicting grant.
+// linear: the grants, ends and refusals of a name have an order that a lock could
+// have produced, each at an instant within its observed interval: each granted claim
+// fits, each refused one does not, and tokens grow with each conflicting grant.
 //
-// Searching a whole run is hopeless, so it is cut into windows where the state
-// is known: at an instant at which a sole holder certainly holds the whole
+// Searching a whole run would take too long, so it is cut into windows where the
+// state is known: at an instant at which a sole holder certainly holds the whole
 // name. Earlier grants to others have ended by then, and later grants begin
-// later; so the cut loses nothing.
+// later, so the cut loses nothing.
 func (j *judge) linear() {
 	excused := j.voids(linear)
 	for _, name := range slices.Sorted(maps.Keys(j.byName)) {
@@ -43,16 +42,16 @@ func (j *judge) linear() {
 			case porcupine.Illegal:
 				j.Judged++
 				w.shrink()
-				j.wrong(name, w.from, w.to, w.claims(), "no order of these %d grants, ends and refusals is one that a lock could have gone through", len(w.ops))
+				j.wrong(name, w.from, w.to, w.claims(), "no correct lock could give these %d grants, ends and refusals in any order", len(w.ops))
 			}
 		}
 	}
 }
 
-// An act is what happens to the name at one instant.
+// An act is a grant, an end or a refusal, at one instant.
 type act struct {
 	what   action
-	index  uint32 // of the hold in the name's claims
+	index  uint32 // the index of the hold in the name's claims
 	c      *claim
 	weight int64
 	token  int64
@@ -66,19 +65,19 @@ const (
 	refusing
 )
 
-// A cutting is a part of what happened to a name, with what was held before it.
+// A cutting is the part of a name's history in one window, with the state of the lock before it.
 type cutting struct {
 	window
 	limit  int64
-	tokens bool // that they grow is a part of the model
+	tokens bool // the model requires growing tokens
 	first  lockState
 	ops    []porcupine.Operation
 }
 
-// lockState is a lock as the model has it. It is comparable.
+// lockState is the state of the lock in the model. It must be comparable.
 type lockState struct {
 	holds string // the indices of the holds, four bytes each, in order
-	sum   int64  // of their weights
+	sum   int64  // the sum of their weights
 	last  int64  // the newest token of a hold of the whole
 	any   int64  // the newest token
 }
@@ -136,9 +135,8 @@ func insert(holds string, n uint32) string {
 	return holds[:i] + x + holds[i:]
 }
 
-// windows cuts what happened to the name. Changes of weight are not in the
-// model: a name with some is left to the other checks from there on to the end
-// of the hold.
+// windows cuts the history of the name. The model has no changes of weight: in it
+// a hold keeps the weight that it was granted. The other checks judge the changes.
 func (j *judge) windows(name string) (all []*cutting) {
 	claims, limit, longest := j.byName[name], j.names[name].Limit, j.longest(name)
 	fenced := j.notChecked(tokens) == ""
@@ -152,7 +150,7 @@ func (j *judge) windows(name string) (all []*cutting) {
 		all = append(all, w)
 		starts = append(starts, at.when)
 	}
-	// of is the window that an instant is in: from a cut until the next.
+	// of returns the window that an instant is in: from one cut until the next.
 	of := func(at time.Duration) *cutting {
 		i, exact := slices.BinarySearch(starts, at)
 		if !exact {
@@ -162,7 +160,7 @@ func (j *judge) windows(name string) (all []*cutting) {
 	}
 	for i, c := range claims {
 		switch {
-		case c.granted && (len(c.spans) > 0 || c.clean() && !j.Run.Peer): // others' locks say that they let go without having looked
+		case c.granted && (len(c.spans) > 0 || c.clean() && !j.Run.Peer): // a user's own lock may report a clean release without checking that it held
 			of(c.back).add(act{granting, uint32(i), c, c.weight, c.token}, c.call, c.back)
 			over := never
 			if c.clean() {
@@ -186,34 +184,34 @@ func (w *cutting) add(a act, from, to time.Duration) {
 	})
 }
 
-// A sole is an instant at which one hold of the whole name is seen, and no other.
+// A sole is an instant at which one hold of the whole name is observed, and no other.
 type sole struct {
 	when  time.Duration
 	index int
 	token int64
 }
 
-// few is how many grants there are between two cuts at least: the search takes
-// so many easily.
+// few is the minimum number of grants between two cuts. The search handles so
+// many easily.
 const few = 16
 
-// cuts are instants to cut at, each within a hold that has the whole name to
-// itself from its first instant to its last. What comes after a window that is
-// excused is cut from it at once: else it is not judged either.
+// cuts returns the instants to cut at, each within a hold that has the whole name
+// to itself from its first instant to its last. After an excused window it cuts
+// as soon as possible: otherwise what follows would not be judged either.
 func (j *judge) cuts(name string, limit int64) (all []sole) {
 	excused, last := j.voids(linear), time.Duration(0)
 	past := func(at time.Duration) bool {
 		return slices.ContainsFunc(excused, func(w window) bool { return last < w.to && w.to < at }) //mutant:judge-cut-after-excuse
 	}
 	index := map[*claim]int{}
-	var vague []window // a hold that may have been, and was lost, at any time in it
+	var vague []window // in each a hold may have existed, and may have been lost, at any time
 	for i, c := range j.byName[name] {
 		if index[c] = i; c.granted && !c.sure() {
 			vague = append(vague, window{c.call, c.end()})
 		}
 	}
 	spans := j.spansOf(name)
-	latest := time.Duration(-1) // the end of those before
+	latest := time.Duration(-1) // the latest end of the earlier spans
 	since := 0
 	for i, s := range spans {
 		alone := s.from >= latest && (i+1 == len(spans) || spans[i+1].from >= s.to)
@@ -226,9 +224,9 @@ func (j *judge) cuts(name string, limit int64) (all []sole) {
 	return all
 }
 
-// excuses reports whether a try may have been blocked by a claim that was not seen
-// to hold: a waiter, a claim or release under way, or the leftover of a claim whose
-// end was not reported, or which may have been asked for twice.
+// excuses reports whether a try may have been blocked by a claim that was not observed
+// to hold: a waiter, a claim or release in progress, or the leftover of a claim whose
+// end was not reported, or whose request may have been sent twice.
 func (j *judge) excuses(try *claim, longest time.Duration) bool {
 	if j.ghost(try) { //mutant:judge-own-ghost-refuses
 		return true
@@ -239,12 +237,12 @@ func (j *judge) excuses(try *claim, longest time.Duration) bool {
 		if c.call > try.back {
 			break
 		}
-		unseen := window{c.call, c.back} // it asks, or waits
+		unseen := window{c.call, c.back} // it was asking, or waiting
 		after := window{c.end(), c.end() + gone}
 		switch {
 		case c == try:
 			continue
-		case c.verb == "upgradeable": // it may want the whole
+		case c.verb == "upgradeable": // it may have, or wait for, the whole
 			unseen = window{c.call, min(c.end(), j.end)}
 		case c.back == never:
 			unseen.to = min(c.died, j.end) + gone
@@ -266,7 +264,7 @@ func (j *judge) excuses(try *claim, longest time.Duration) bool {
 	return false
 }
 
-// longest is the longest time from the call of a claim to the end of its hold.
+// longest returns the longest time from the call of a claim to the end of its hold or release.
 func (j *judge) longest(name string) (most time.Duration) {
 	for _, c := range j.byName[name] {
 		switch {
@@ -281,8 +279,8 @@ func (j *judge) longest(name string) (most time.Duration) {
 	return most
 }
 
-// shrink leaves out what is not needed to be illegal: all that was answered
-// after the first instant by which it is, but for the ends of what began before.
+// shrink drops what the violation does not need: all that was answered after the
+// first instant by which the window is illegal, except the ends of earlier holds.
 func (w *cutting) shrink() {
 	slices.SortStableFunc(w.ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
 	upTo := func(at int64) (ops []porcupine.Operation) {

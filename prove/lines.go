@@ -22,12 +22,12 @@ import (
 // docs/proof.md. A group of goroutines of the parent asks it, and reports what it
 // sees to the judge.
 //
-// Its clock is not used. It is asked whether it has the lock, and if it has, it
-// had it when it was asked. A hold counts from the moment at which its grant was
-// read until the last question that it answered with yes: it never counts for
-// longer than it lasted, so that no false overlap is found.
+// Its clock is not used. If it answers that it has the lock, it had it when the
+// question was sent. A hold counts from the moment at which its grant was read
+// until the last question with that answer was sent. It never counts for longer
+// than it lasted, so no false overlap is found.
 
-// What a worker by lines finds in its environment.
+// Environment variables of a worker by lines.
 const (
 	urlVar = "HOLDFAST_PROVE_URL"
 	ttlVar = "HOLDFAST_PROVE_TTL_MS"
@@ -36,23 +36,23 @@ const (
 const (
 	// readyBy is how long a worker by lines may take until it says that it is ready.
 	readyBy = startBy
-	// endBy is how long one that is of no use may take to end when its stdin does.
+	// endBy is how long a failed worker may take to end after its stdin was closed.
 	endBy = 5 * time.Second
-	// leaves is how long what it has left behind may keep its stderr open.
+	// leaves is how long the processes that it left behind may keep its stderr open.
 	leaves = time.Second
 )
 
-// A lineWorker is the end of the pipes of one of them.
+// A lineWorker is the group's end of the pipes to a worker by lines.
 type lineWorker struct {
-	turn sync.Mutex // its owner makes a claim and releases it
+	turn sync.Mutex // held from a claim to its release
 	in   io.WriteCloser
 	out  *bufio.Reader
 	hear io.Closer     // what out reads from
-	died func() string // what it left on its stderr
-	err  error         // why it can no longer be used; only the owner of the turn uses it
+	died func() string // returns the end of what it wrote to its stderr
+	err  error         // why it can no longer be used; guarded by turn
 }
 
-// errWrongLine is that error for a worker whose wrong answer was reported
+// errWrongLine is lineWorker.err after a wrong answer, which has been reported
 // already.
 var errWrongLine = errors.New("a wrong answer")
 
@@ -67,7 +67,7 @@ func (p *process) startLines(stderr *tail) (*exec.Cmd, *group, error) {
 	cmd.SysProcAttr, cmd.Stderr, cmd.WaitDelay = childAttr(), stderr, leaves
 	cmd.Env = append(os.Environ(), urlVar+"="+to, fmt.Sprintf("%s=%d", ttlVar, p.r.o.TTL.Milliseconds()))
 	w := &lineWorker{died: func() string {
-		time.Sleep(100 * time.Millisecond) // what it wrote last may be on its way
+		time.Sleep(100 * time.Millisecond) // its last output may still be on its way
 		return stderr.String()
 	}}
 	if w.in, err = cmd.StdinPipe(); err != nil {
@@ -88,7 +88,7 @@ func (p *process) startLines(stderr *tail) (*exec.Cmd, *group, error) {
 }
 
 // waitLines waits until a worker by lines and the group that talks to it have ended.
-// What the worker has started and left running ends with it.
+// It then kills what the worker started and left running.
 func waitLines(cmd *exec.Cmd, g *group, stderr *tail) error {
 	err := <-g.err
 	if err != nil {
@@ -102,7 +102,7 @@ func waitLines(cmd *exec.Cmd, g *group, stderr *tail) error {
 	return errors.Join(err, waited)
 }
 
-// ownURL is the URL with the address of the process's own proxy instead of the
+// ownURL returns the URL with the address of the process's own proxy instead of the
 // server's.
 func (p *process) ownURL() (string, error) {
 	if !p.r.way.network {
@@ -116,8 +116,8 @@ func (p *process) ownURL() (string, error) {
 	return u.String(), err
 }
 
-// ready waits until the worker says that it is ready. Otherwise it is ordered to
-// end.
+// ready waits until the worker says that it is ready. If it does not, ready closes
+// its stdin.
 func (w *lineWorker) ready(by time.Duration) (err error) {
 	defer func() {
 		if err != nil {
@@ -139,7 +139,7 @@ func (w *lineWorker) ready(by time.Duration) (err error) {
 }
 
 // ask sends the worker one order and returns its answer, a word and the rest. The
-// caller has the turn.
+// caller holds w.turn.
 func (w *lineWorker) ask(format string, args ...any) (word, rest string) {
 	if w.err == nil {
 		_, w.err = fmt.Fprintf(w.in, format+"\n", args...)
@@ -155,7 +155,7 @@ func (w *lineWorker) ask(format string, args ...any) (word, rest string) {
 	return word, rest
 }
 
-// end closes the worker's stdin, by which it ends.
+// end closes the worker's stdin. The worker must then end.
 func (w *lineWorker) end() { w.in.Close() }
 
 // workByLines claims until it is ordered to finish.
@@ -175,7 +175,7 @@ func (w *worker) workByLines() {
 			d = 0
 		case n < 30:
 			d = w.upTo(ttl / 2)
-		case n < 35: // past a renewal, if there is any
+		case n < 35: // past a renewal, if the lock has renewals
 			d = ttl/2 + w.upTo(ttl)
 		}
 		going = w.byLines(verb, name, bound, d)
@@ -183,13 +183,13 @@ func (w *worker) workByLines() {
 	}
 }
 
-// byLines makes a claim and holds it for d. It reports whether the worker can get
+// byLines makes a claim and holds it for d. It reports whether the worker can take
 // more orders.
 func (w *worker) byLines(verb string, name Name, bound, d time.Duration) bool {
 	w.lines.turn.Lock()
 	defer w.lines.turn.Unlock()
 	w.claimByLines(verb, name, bound, d)
-	if err := w.lines.err; err != nil && err != errWrongLine { // not reported for a killed worker
+	if err := w.lines.err; err != nil && err != errWrongLine { // the parent drops this if the worker was killed
 		w.send(Event{Do: failed, Text: fmt.Sprintf("the worker of process %d ended by itself: %v %s", w.Proc, err, w.lines.died())})
 	}
 	return w.lines.err == nil
@@ -226,7 +226,7 @@ func (w *worker) claimByLines(verb string, name Name, bound, d time.Duration) {
 	}
 }
 
-// wrongLine reports that the run cannot go on.
+// wrongLine reports a wrong answer, after which the run cannot go on.
 func (w *worker) wrongLine(want, said string) {
 	w.send(Event{Do: failed, Text: fmt.Sprintf("the worker answered %q where %s was expected", strings.TrimSpace(said), want)})
 	w.lines.end()
@@ -234,7 +234,7 @@ func (w *worker) wrongLine(want, said string) {
 }
 
 // holdByLines asks again and again whether the worker has the lock, uses what it
-// guards, and gives it back.
+// guards, and releases it.
 func (w *worker) holdByLines(op int, name string, token int64, d time.Duration) {
 	value, read := int64(0), false
 	for end := w.now() + d; ; {

@@ -35,7 +35,7 @@ func found(t *testing.T, r *Report) bool {
 	t.Helper()
 	for _, w := range r.Verdict.Violations {
 		if w.Guilty < 0 || w.Cause == "" {
-			t.Errorf("check %d, %s: no guilty operation, or no cause %q", w.Check, w.Text, w.Cause)
+			t.Errorf("check %d, %s: got no guilty operation or no cause: %q", w.Check, w.Text, w.Cause)
 		}
 	}
 	return slices.ContainsFunc(r.Verdict.Violations, func(w Violation) bool { return w.Check == int(exclusion) })
@@ -49,7 +49,7 @@ func TestALockOfAnyLanguageIsProvedAndItsBugsAreFound(t *testing.T) {
 			t.Parallel()
 			r := proved(t, byLines(t, 1, worker...))
 			if text := strings.Join(r.Verdict.NotJudged, "\n"); len(r.Verdict.NotJudged) != 3 || !strings.Contains(text, "no fencing tokens") {
-				t.Errorf("not judged: %s", text)
+				t.Errorf("got not judged: %s, want three checks, one for its missing tokens", text)
 			}
 			for seed := uint64(1); ; seed++ {
 				o := byLines(t, seed, append(worker, "naive")...)
@@ -59,7 +59,7 @@ func TestALockOfAnyLanguageIsProvedAndItsBugsAreFound(t *testing.T) {
 					return
 				}
 				if seed == 10 {
-					t.Fatal("two who hold it together are not found in ten minutes")
+					t.Fatal("ten minutes of runs did not find two claims that hold it at the same time")
 				}
 			}
 		})
@@ -92,7 +92,7 @@ func TestAFailingWorkerByLinesIsReported(t *testing.T) {
 func TestTheWorkerInShellSaysWhetherATryIsRefused(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/uptime"); err != nil {
-		t.Skip("the worker in shell is for Linux")
+		t.Skip("the worker in shell needs Linux")
 	}
 	for says, cli := range map[string]string{
 		"granted":         "echo OK",
@@ -129,10 +129,10 @@ func TestAWorkerByLinesCannotHoldUpTheRun(t *testing.T) {
 			v := prove(t, &Options{For: time.Second, Processes: 2, Faults: []Fault{restart}, Own: &Own{Name: name, Lines: []string{"sh", "-c", c.script}}}).Verdict
 			why := fmt.Sprint(v.TooLittle)
 			if v.Proved || len(v.Violations) > 0 || !strings.Contains(why, c.says) || strings.Contains(why, "does not end") {
-				t.Errorf("proved %v, too little: %s, violations: %+v", v.Proved, why, v.Violations)
+				t.Errorf("got proved %v, too little: %s, violations: %+v", v.Proved, why, v.Violations)
 			}
 			if took := time.Since(began); took >= startBy { // to wait for a worker would take that, or ten minutes
-				t.Errorf("it took %v", took)
+				t.Errorf("the run took %v", took)
 			}
 		})
 	}
@@ -153,6 +153,6 @@ func TestAWorkerByLinesThatIsNeverReadyIsReported(t *testing.T) {
 	w := &lineWorker{in: in, out: bufio.NewReader(out), hear: out, died: func() string { return "" }}
 	fmt.Fprint(says, "read")
 	if err := w.ready(10 * time.Millisecond); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "flushed") {
-		t.Errorf("half a line, and no more: %v", err)
+		t.Errorf("half a line and no more: %v, want ErrUnavailable", err)
 	}
 }

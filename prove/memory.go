@@ -13,15 +13,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Memory excludes only within its process, so there the processes of a run are
-// groups of goroutines, each with an engine of its own, and the faulty link is
-// between the engine and the store.
+// A memory store works only within one process. So in its runs a group of goroutines
+// stands for each process. Each group has its own engine, and the faulty link is
+// between that engine and the store.
 
-// memoryFaults are those that a group can have.
+// memoryFaults are the faults that can strike a group.
 var memoryFaults = []Fault{restart, cut, halfCut, latency, jitter, reset}
 
-// A callLink is the link between one engine and the store in this process. To
-// the engine it is like any other: a call over it can hang.
+// A callLink is the link between one engine and the store in this process. As over
+// any other link, a call over it can hang.
 type callLink struct {
 	*memstore.Store
 
@@ -44,7 +44,7 @@ func (l *callLink) strike(f Fault, delay time.Duration) {
 	l.fault, l.delay, l.hits, l.mended = f, delay, 0, make(chan struct{})
 }
 
-// mend ends the fault. Notifications that were lost in it are made up for.
+// mend ends the fault. It sends an empty notification, to make up for those that were lost.
 func (l *callLink) mend() int {
 	l.mu.Lock()
 	on, hits, sink := l.fault != "", l.hits, l.sink
@@ -66,7 +66,7 @@ func (l *callLink) close() { l.mend() }
 
 var errLink = errors.New("the link is bad")
 
-// call makes a call over the link; apply is what it does at the store.
+// call makes a call over the link; apply performs it at the store.
 func (l *callLink) call(ctx context.Context, apply func() error) error {
 	l.mu.Lock()
 	f, delay, mended := l.fault, l.delay, l.mended
@@ -154,8 +154,8 @@ func (l *callLink) ReleaseAll(ctx context.Context, holds []store.Hold) (out []er
 	return out
 }
 
-// Watch implements [store.Watcher]: notifications do not come over a link that passes
-// no replies.
+// Watch implements [store.Watcher]. A link that passes no replies passes no
+// notifications either.
 func (l *callLink) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	l.mu.Lock()
 	l.sink = sink
@@ -197,7 +197,7 @@ func startGroup(open func(*child) error) *group {
 		if err == nil {
 			c.inside = true
 			err = c.run(func() error { return open(c) }, orders)
-			c.begins.Do(func() { close(c.finish) }) // or what works would go on alone
+			c.begins.Do(func() { close(c.finish) }) // otherwise the workers would go on
 		}
 		inR.Close()
 		outW.Close()

@@ -113,6 +113,7 @@ func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 		"TestWaitersOfAStoreWithoutPositionsAreKnown":       {"who waits without a position is not noted", "judge-waits-without-place-noted", mutant.Cond("err != nil || c.Try")},
 		"TestAPageOfManyGrantsStaysSmallAndShowsEachMoment": {"each bar is drawn", "judge-each-bar-drawn", mutant.Cond(`o.Class == "" && b.X < o.X+o.W && b.X+b.W <= o.X+2*thin && o.W < 2*thin`)},
 		"TestAConnectionPastTheProxiesFailsTheRun":          {"nobody looks where connections go", "judge-nobody-looks-where-connections", mutant.Cond("!c.own(addr) && known[addr]")},
+		"TestNoTTLAboveTenSecondsIsTried":                   {"the last TTL tried is twice the one before", "prove-longest-own", mutant.Stmt("r.lasts(2 * r.run.TTL)")},
 		"TestTheWorkloadUsesOnlyWhatAStoreHas":              {"names of slots on a store without", "judge-names-slots-store-without", mutant.Return("len(r.leftOut(func(l leaving) bool { return l.mode == mode+mode })) == 0")},
 	} {
 		add(test, m)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// natsDialer is a Dial for nats.go.
+// natsDialer is a Dial in the form that nats.go takes.
 type natsDialer struct{ dial Dial }
 
 func (d natsDialer) Dial(network, addr string) (net.Conn, error) {

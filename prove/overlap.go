@@ -10,12 +10,13 @@ import (
 )
 
 // exclusion: at no instant do the holds of a name weigh more than its limit. A
-// hold is from the moment at which its owner had the lease until it called the
-// release, or the deadline passed, or it was killed, whichever was first.
+// hold counts from the moment at which its owner had the lease until the owner
+// called the release, the deadline passed, the loss was reported, or the owner was
+// killed, whichever came first.
 func (j *judge) exclusion() {
 	excused := j.voids(exclusion)
 	for _, name := range slices.Sorted(maps.Keys(j.byName)) {
-		var in []span // those that began and have not ended
+		var in []span // spans that have begun and not ended
 		sum := int64(0)
 		for _, s := range j.spansOf(name) {
 			in = slices.DeleteFunc(in, func(o span) bool {
@@ -45,20 +46,20 @@ func (j *judge) exclusion() {
 					who = append(who, o.c.who(o.token))
 					claims = append(claims, o.c)
 				}
-				j.wrong(name, s.from, to, claims, "%s hold it together for %v", strings.Join(who, " and "), to-s.from)
+				j.wrong(name, s.from, to, claims, "%s held it at the same time for %v", strings.Join(who, " and "), to-s.from)
 			}
 		}
 	}
 }
 
-// tokens: of holds that conflict the later has the larger token, no two grants
-// have the same, and the fenced register never refuses a rightful holder.
+// tokens: of two conflicting holds, the later has the larger token; no two grants
+// have the same token; the fenced register never refuses a rightful holder.
 func (j *judge) tokens() {
 	excused := j.voids(exclusion)
 	for _, name := range slices.Sorted(maps.Keys(j.byName)) {
-		newest := map[int64]span{} // by weight: that with the largest token
+		newest := map[int64]span{} // by weight: the span with the largest token
 		ids := map[int64]*claim{}
-		asked := map[string]time.Duration{} // when the first claim of a hold was made: others were handed to them inside the process
+		asked := map[string]time.Duration{} // by hold: when its first claim was made; later claims got the hold inside the process
 		for _, c := range j.byName[name] {
 			if first, ok := asked[c.id]; !ok || c.call < first {
 				asked[c.id] = c.call
@@ -74,8 +75,9 @@ func (j *judge) tokens() {
 				if o.c == s.c || w+s.weight <= s.c.limit || o.token <= s.token { //mutant:judge-tokens-may-go-back
 					continue
 				}
-				// Of two that overlapped, which a right lock may let happen
-				// then, only the order that is sure counts.
+				// A correct lock may let two holds overlap when a fault excuses it, or when the
+				// end of one is unknown. Then their order is certain only if the later hold was
+				// first asked for after the earlier was granted.
 				if excuse := within(excused, s.from, s.from+1); asked[s.c.id] < o.from && (excuse || !o.c.sure() || !s.c.sure()) { //mutant:judge-handed-hold-asked-himself
 					j.Voided += count(excuse)
 					continue
@@ -97,8 +99,7 @@ func (j *judge) tokens() {
 	j.register()
 }
 
-// register: a use that the fence refused was made by a claim that no longer
-// had the right to it.
+// register: the fence refuses only uses by claims that no longer hold.
 func (j *judge) register() {
 	excused := j.voids(exclusion)
 	at := map[key]*claim{}
@@ -113,29 +114,29 @@ func (j *judge) register() {
 		}
 		j.Judged++
 		if e.Refused && e.At < c.end() && c.sure() && !within(excused, e.At, e.At+1) { //mutant:judge-fence-may-refuse-holder
-			j.wrong(c.name, e.At, e.At, []*claim{c}, "the fenced register refused %s, who held it rightfully", c.who(e.Token))
+			j.wrong(c.name, e.At, e.At, []*claim{c}, "the fenced register refused %s, which held the lock", c.who(e.Token))
 		}
 	}
 }
 
-// order: of two that waited for a name, or of one that waited and one that came after it, the first to
-// have a position was granted first. Tokens are drawn in the order of the grants. If each owner draws its
-// own (the store lacks PromiseDrawn or PromiseNotificationToken), claims that a release has granted
-// together draw in any order: then only two that exclude each other are judged.
+// order: a claim that has a queue position is granted before any claim that was first sent after that. The
+// order of grants is known from the tokens, which are drawn in that order. If each owner draws its own (the
+// store lacks PromiseDrawn or PromiseNotificationToken), claims that a release has granted together draw in
+// any order: then only claims that exclude each other are compared.
 func (j *judge) order() {
 	excused := j.voids(order)
 	for _, name := range slices.Sorted(maps.Keys(j.byName)) {
 		var claims []*claim
 		used := map[string]bool{}
 		for _, c := range byToken(j.byName[name]) {
-			if c.sent > 0 && !used[c.id] { // others were handed to them inside the process
+			if c.sent > 0 && !used[c.id] { // the others got their hold inside the process
 				used[c.id] = true
 				claims = append(claims, c)
 			}
 		}
-		// From the largest token down: a claim with a smaller token than another must
-		// not have come after that other had its position.
-		firsts := map[int64]*claim{} // of those with larger tokens, by weight, the one that had its position first
+		// From the largest token down: a claim must not have been first sent after a
+		// claim with a larger token had its position.
+		firsts := map[int64]*claim{} // by weight: of the claims with larger tokens, the one that had its position first
 		for _, c := range slices.Backward(claims) {
 			j.Judged++
 			var first *claim
@@ -152,7 +153,7 @@ func (j *judge) order() {
 					j.Voided++
 				} else {
 					j.wrong(name, c.call, first.back, []*claim{first, c},
-						"%s had its place %v before %s came, and was granted later", first.who(first.token), c.sent-j.placed[first.id].At, c.who(c.token))
+						"%s had its queue position %v before %s asked, and was granted later", first.who(first.token), c.sent-j.placed[first.id].At, c.who(c.token))
 				}
 			}
 			if p, ok := j.placed[c.id]; ok && (firsts[c.weight] == nil || p.At < j.placed[firsts[c.weight].id].At) {
@@ -162,12 +163,12 @@ func (j *judge) order() {
 	}
 }
 
-// A call may take that much longer than its context, plus the delay of a bare
-// timer in its process.
+// slack is how much longer than its context a call may take, besides the delays
+// of bare timers in its process.
 const slack = time.Second
 
-// bounded: no claim or upgrade takes longer than its context, no release or
-// downgrade longer than it says, and whatever was called in a process that was not killed has returned.
+// bounded: no claim or upgrade takes longer than its context, no release or downgrade longer than
+// Run.release, and every call in a process that was not killed returns.
 func (j *judge) bounded() {
 	for _, c := range j.claims {
 		l := j.life(c)
@@ -178,7 +179,7 @@ func (j *judge) bounded() {
 			}
 			j.Judged++
 			if took := until - from - l.stalled(from, until); took > bound+slack { //mutant:judge-call-may-take-ever
-				j.wrong(c.name, from, until, []*claim{c}, "%s of %s took %v, and may take %v and %v", what, c.who(c.token), took, bound, slack)
+				j.wrong(c.name, from, until, []*claim{c}, "%s of %s took %v, but may take %v and %v", what, c.who(c.token), took, bound, slack)
 			}
 		}
 		if c.bound > 0 {
@@ -197,11 +198,11 @@ func (j *judge) bounded() {
 	}
 }
 
-// A loss may be reported that much later than by a bare timer: on a busy
+// tellBy is how much later than a bare timer a loss may be reported: on a busy
 // machine a process has stalls of a tenth of a second that it does not notice.
 const tellBy = 200 * time.Millisecond
 
-// reported: when the deadline of a lease passes, its loss is reported.
+// reported: when the deadline of a lease passes, its loss is reported, and it is never valid again.
 func (j *judge) reported() {
 	for _, c := range j.claims {
 		if c.over == never || c.release < c.over {
@@ -223,10 +224,11 @@ func (j *judge) reported() {
 	}
 }
 
-// takenBy is how long after the last fault every name can be taken.
+// takenBy is how soon after the last fault it must be possible to take every name.
 func takenBy(ttl time.Duration) time.Duration { return ttl + 2*time.Second }
 
-// takenBy is that of the run. The delays of workers by lines on a busy machine are not measured.
+// takenBy returns that time for the run. It is longer for workers by lines, whose delays on a busy
+// machine are not measured.
 func (r *Run) takenBy() time.Duration {
 	if r.Lines { //mutant:judge-lines-take-longer
 		return takenBy(r.TTL) + 8*time.Second
@@ -234,9 +236,9 @@ func (r *Run) takenBy() time.Duration {
 	return takenBy(r.TTL)
 }
 
-// live: after the last fault every name can be taken within the TTL and two
-// seconds, each waiter is answered, and as long after all have ended the store
-// has no entries left.
+// live: within Run.takenBy of the last fault every name can be taken and each
+// waiter is answered; within that time of the end of all processes the store has
+// no entries left.
 func (j *judge) live() {
 	if j.calm == never {
 		j.Not = "the run did not come to its end"
@@ -250,7 +252,7 @@ func (j *judge) live() {
 	}
 	bound := j.Run.takenBy()
 	for _, n := range j.Run.Names {
-		first, asked, tried := (*claim)(nil), never, j.calm // since when it was asked for, and until when
+		first, asked, tried := (*claim)(nil), never, j.calm // the first probe that got it; when the first began, and when the last other ended
 		for _, c := range j.byName[n.Name] {
 			if c.verb == probe {
 				asked = min(asked, c.call)
@@ -267,11 +269,11 @@ func (j *judge) live() {
 		}
 		j.Judged++
 		if took := tried - j.calm - stalled(tried); first == nil && tried > j.calm && took <= bound {
-			j.Undecided++ // the machine had no time for it
+			j.Undecided++ // the machine was too busy
 		} else if first == nil { //mutant:judge-name-need-taken
-			j.wrong(n.Name, j.calm, j.end, nil, "nobody could take it after the last fault")
+			j.wrong(n.Name, j.calm, j.end, nil, "no process could take it after the last fault")
 		} else if took := first.back - max(j.calm, asked) - stalled(first.back); took > bound { //mutant:judge-name-may-taken-late
-			j.wrong(n.Name, j.calm, first.back, []*claim{first}, "after the last fault it took %v until %s had it, and may take %v", took, first.who(first.token), bound)
+			j.wrong(n.Name, j.calm, first.back, []*claim{first}, "after the last fault it took %v until %s had it, but it may take %v", took, first.who(first.token), bound)
 		}
 	}
 	for _, c := range j.claims {

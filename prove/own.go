@@ -16,27 +16,27 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Own is a lock of your own that is to be proved, with Options.Own. Exactly one
-// of Store, Locks and Lines says how the processes of a run come to it. The
-// value must be the same in the program that calls Prove and in its workers.
+// Own describes a lock of your own that is to be proved, for Options.Own. Set
+// exactly one of Store, Locks and Lines: it says how the processes of a run use the
+// lock. The value must be the same in the program that calls Prove and in its workers.
 type Own struct {
-	// Name is the lock's name in the report, such as "our lock on Redis". For a
-	// Store it may be empty: its Description has a name. Several in one program
-	// need different names: a worker selects its lock by the name.
+	// Name is the lock's name in the report, such as "our lock on Redis". With
+	// Store it may be empty: the store's Description has a name. If a program has
+	// several Owns, their names must differ: a worker selects its lock by the name.
 	Name string
 
-	// Store opens your implementation of the contract of package store. All that
-	// holdfast does with a store is then done and judged.
+	// Store opens your implementation of the contract of package store. The run
+	// then does, and judges, all that holdfast does with a store.
 	Store func(url string, dial Dial) (store.Store, error)
 
-	// Locks opens locks of any other kind in one process, whose leases should last
-	// for the TTL unless they are renewed. Where the lock is on the network, all
-	// connections must be made by dial: a connection past it fails the run.
+	// Locks opens locks of any other kind in one process. Their leases should last
+	// for the TTL unless they are renewed. If the lock is on the network, make all
+	// connections by dial: any other connection fails the run.
 	Locks func(url string, ttl time.Duration, dial Dial) (*Locks, error)
 
-	// Lines is a command, with its arguments, that uses the lock as lines on its
-	// stdin say, and answers on its stdout. It can be written in any language;
-	// docs/proof.md describes the lines.
+	// Lines is a command, with its arguments, that reads orders for the lock from
+	// its stdin, one a line, and answers on its stdout. It can be written in any
+	// language; docs/proof.md describes the lines.
 	Lines []string
 
 	// Silent says that the deadline of a Lease of Locks is only an estimate: a
@@ -45,43 +45,43 @@ type Own struct {
 	Silent bool
 }
 
-// Locks are a user's own locks in one process. Lock is called from several goroutines
-// at once.
+// Locks are your own locks in one process. Lock is called from several goroutines at
+// once.
 type Locks struct {
 	// Lock takes the lock of the name: it waits until the lock is free or ctx
 	// ends; with try it fails at once if the lock is held. An error because the
 	// lock is held must match holdfast.ErrHeld, and one because ctx ended must
 	// match its Err.
 	Lock func(ctx context.Context, name string, try bool) (*Lease, error)
-	// Close frees what Locks has opened; nil: nothing.
+	// Close frees what Own.Locks has opened; nil: there is nothing to free.
 	Close func() error
 }
 
-// A Lease is a lock of a user's own that was obtained. Its functions are called from
-// several goroutines at once.
+// A Lease is a lock of your own that was granted. Its functions are called from several
+// goroutines at once.
 type Lease struct {
 	// Token is the fencing token; 0: the lock has no tokens.
 	Token int64
-	// Deadline is until when the lock is held unless it is renewed; it moves with each
-	// renewal. nil, or the zero time: unknown, and a hold lasts until it is released
-	// or its loss is reported. It is called often, and must return at once: it is the
-	// process's own knowledge, without asking the server.
+	// Deadline returns the time until which the lock is held unless it is renewed. The
+	// time moves with each renewal. nil, or the zero time: unknown; then a hold lasts
+	// until it is released or its loss is reported. Deadline is called often and must
+	// return at once: it says what the process knows, without asking the server.
 	Deadline func() time.Time
-	// Lost is closed when the lock's user learns that it was lost; nil: losses are
-	// not reported.
+	// Lost is closed when the lock reports its loss to its user; nil: losses are not
+	// reported.
 	Lost <-chan struct{}
-	// Release gives the lock back, and may not be nil. An error because it was lost
-	// before must match holdfast.ErrLost.
+	// Release releases the lock, and must not be nil. If the lock was lost before,
+	// the error must match holdfast.ErrLost.
 	Release func() error
 }
 
-// workerVar is the Own's Name in the environment of the workers that Prove starts where
-// no Options.Command says how.
+// workerVar is the environment variable with the Own's Name, in the workers that Prove
+// starts when Options.Command is nil.
 const workerVar = "HOLDFAST_PROVE_WORKER"
 
-// Worker makes this process a worker of a run of this lock if Prove has started it
-// as one: then it works until it is ordered to end, and exits. Otherwise it returns
-// at once. Call it first in main, or in TestMain, for each Own.
+// Worker makes this process a worker if Prove has started it as a worker of this lock:
+// the process then works until it is ordered to end, and exits. Otherwise Worker
+// returns at once. Call it first in main, or in TestMain, for each Own.
 func (o *Own) Worker() {
 	if name, is := os.LookupEnv(workerVar); !is || name != o.Name {
 		return
@@ -93,8 +93,8 @@ func (o *Own) Worker() {
 	os.Exit(0)
 }
 
-// Child is like the function Child, for a lock of the user's own. It is needed only
-// where Options.Command starts the workers in a way of its own.
+// Child is like the function Child, for a lock of your own. You need it only if
+// Options.Command starts the workers.
 func (o *Own) Child(in io.Reader, w io.Writer) error {
 	orders := bufio.NewScanner(in)
 	orders.Buffer(nil, 1<<20)
@@ -105,7 +105,7 @@ func (o *Own) Child(in io.Reader, w io.Writer) error {
 	return c.run(func() error {
 		switch is := o.is(&c.Run); {
 		case !is:
-			return fmt.Errorf("%w: prove: this worker is of %q, and the run of %q", store.ErrInvalid, o.Name, c.Run.Store)
+			return fmt.Errorf("%w: prove: this worker is for %q, and the run for %q", store.ErrInvalid, o.Name, c.Run.Store)
 		case o.Store != nil:
 			s, err := o.open(c.URL, c.dial)
 			if err != nil {
@@ -125,12 +125,12 @@ func (o *Own) Child(in io.Reader, w io.Writer) error {
 	}, orders)
 }
 
-// is reports whether the run is of it. A worker of another lock would prove that one.
+// is reports whether the run is of this lock. Otherwise the worker would prove the wrong lock.
 func (o *Own) is(r *Run) bool {
 	return o.check() == "" && len(o.Lines) == 0 && (o.Store == nil) == r.Peer && (o.Name == "" || o.Name == r.Store)
 }
 
-// open opens the store of the user's.
+// open opens the user's store.
 func (o *Own) open(url string, dial Dial) (store.Store, error) {
 	s, err := o.Store(url, dial)
 	if err == nil && s == nil {
@@ -139,7 +139,7 @@ func (o *Own) open(url string, dial Dial) (store.Store, error) {
 	return s, err
 }
 
-// itself starts the program that calls Prove once more, as a worker.
+// itself returns a command that starts the program that calls Prove once more, as a worker.
 func (o *Own) itself() *exec.Cmd {
 	self, err := os.Executable()
 	if err != nil {
@@ -150,7 +150,7 @@ func (o *Own) itself() *exec.Cmd {
 	return cmd
 }
 
-// check says what is wrong with it; empty: nothing.
+// check says what is wrong with o; empty: nothing.
 func (o *Own) check() string {
 	switch n := count(o.Store != nil) + count(o.Locks != nil) + count(len(o.Lines) > 0); {
 	case n != 1:
@@ -163,10 +163,10 @@ func (o *Own) check() string {
 	return ""
 }
 
-// way is how the processes reach it. It is unknown how long its driver goes on
-// after a context has ended: as much as holdfast's drivers need is allowed.
+// way returns how the processes reach the lock. How long its driver goes on after a
+// context has ended is unknown: it gets as much as Redis's driver.
 func (o *Own) way(rawURL string) way {
-	// Not by url.Parse, which knows no list of hosts.
+	// url.Parse does not accept a list of hosts.
 	_, rest, _ := strings.Cut(rawURL, "://")
 	w := way{network: rest != "" && rest[0] != '/', driver: 8 * time.Second}
 	if o.Store != nil {
@@ -175,12 +175,12 @@ func (o *Own) way(rawURL string) way {
 	return w
 }
 
-// description is what is known of a lock that is no store.
+// description returns what is known of a lock that is not a store.
 func (o *Own) description() *store.Description {
 	return &store.Description{Store: o.Name, MinTTL: time.Millisecond}
 }
 
-// faults are those that can strike a store of this way.
+// faults returns the faults that can strike a store that is reached this way.
 func (w *way) faults() []Fault {
 	switch {
 	case w.groups:
@@ -191,7 +191,7 @@ func (w *way) faults() []Fault {
 	return slices.Concat(processFaults, linkFaults)
 }
 
-// lockOwn takes a lock of the user's own.
+// lockOwn takes a user's own lock.
 func (c *child) lockOwn(ctx context.Context, name string, try bool) (lease, error) {
 	x, err := c.users.Lock(ctx, name, try)
 	if err == nil && (x == nil || x.Release == nil) {
@@ -205,7 +205,7 @@ func (c *child) lockOwn(ctx context.Context, name string, try bool) (lease, erro
 	return &ownLease{Lease: x, id: id, silent: c.Run.Silent}, nil
 }
 
-// ownLease makes a lease of one of the user's.
+// ownLease makes a lease of a user's Lease.
 type ownLease struct {
 	*Lease
 	id       string

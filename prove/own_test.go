@@ -30,10 +30,10 @@ func TestAStoreOfTheUsersOwnIsProved(t *testing.T) {
 	o.Progress = func(p Progress) { told.Add(1) }
 	r := proved(t, o)
 	if r.Run.Store != ownFile.Name || len(r.Verdict.NotJudged) > 0 {
-		t.Errorf("of %q, not judged: %q", r.Run.Store, r.Verdict.NotJudged)
+		t.Errorf("got %q, not judged: %q", r.Run.Store, r.Verdict.NotJudged)
 	}
 	if told.Load() == 0 {
-		t.Error("no progress is told")
+		t.Error("got no report of progress")
 	}
 }
 
@@ -65,7 +65,7 @@ func TestAnInvalidOwnIsRefused(t *testing.T) {
 	}
 	for url, network := range map[string]bool{"mongodb://a:1,b:2/": true, "redis://u:p@a:1": true, "file:///a": false, "own:/a": false, "": false} {
 		if w := ownFile.way(url); w.network != network {
-			t.Errorf("%s: on the network %v", url, w.network)
+			t.Errorf("%s: got network %v", url, w.network)
 		}
 	}
 }
@@ -84,10 +84,10 @@ func TestAWorkerIsOfTheLockThatWasMeant(t *testing.T) {
 		own *Own
 		run Run
 	}{
-		`is of "other", and the run of "mine"`: {other, Run{Store: "mine", Peer: true}},
-		`is of "mine", and the run of "a"`:     {mine, Run{Store: "a"}},
-		"has returned no Lock":                 {mine, Run{Store: "mine", Peer: true}},
-		"has returned no store":                {&Own{Store: func(string, Dial) (store.Store, error) { return nil, nil }}, Run{Store: "a"}},
+		`is for "other", and the run for "mine"`: {other, Run{Store: "mine", Peer: true}},
+		`is for "mine", and the run for "a"`:     {mine, Run{Store: "a"}},
+		"has returned no Lock":                   {mine, Run{Store: "mine", Peer: true}},
+		"has returned no store":                  {&Own{Store: func(string, Dial) (store.Store, error) { return nil, nil }}, Run{Store: "a"}},
 	} {
 		line, err := json.Marshal(command{Job: &job{Run: x.run}})
 		if err != nil {
@@ -105,16 +105,16 @@ func TestProgressCountsWhatIsFound(t *testing.T) {
 	s.lock(1, 10).got(11, 1).release(20, 21)
 	r := &run{o: &Options{For: time.Minute}, run: s.Run, events: s.Events}
 	if p := r.soFar(); p.Found != 0 || p.Grants != 3 || p.Faults != 1 {
-		t.Errorf("of a right lock: %v", p)
+		t.Errorf("correct lock: got %v", p)
 	}
 	s.lock(2, 12).got(16, 2).release(30, 31)
 	r.events = s.Events
 	if p := r.soFar(); p.Found != 1 || !strings.HasSuffix(p.String(), "4 grants, 1 faults, 1 WRONG so far") {
-		t.Errorf("of one with two holders: %v", p)
+		t.Errorf("two holders: got %v", p)
 	}
 	r.zero = clock.Boot() - ms(100) // a process that was stopped may not have reported its release yet
 	if p := r.soFar(); p.Found != 0 || p.Grants != 4 {
-		t.Errorf("of what happened just now: %v", p)
+		t.Errorf("just now: got %v, want nothing found", p)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestTheCauseIsTheOperationThatBrokeIt(t *testing.T) {
 			s.lock(1, 10).got(11, 1).release(20, 21)
 			s.lock(2, 12).got(16, 2).release(30, 31)
 		}},
-		"its own time is over": {exclusion, "process 1, claim 3 (lock, token 1) used the lock for 589ms after", until, 1, func(s *script) {
+		"it outlives its TTL": {exclusion, "process 1, claim 3 (lock, token 1) used the lock for 589ms after", until, 1, func(s *script) {
 			s.Run.Lines, s.Run.Peer = true, true
 			s.lock(1, 10).got(11, 1).add(700, Event{Do: until, Until: ms(690)}).release(710, 711)
 			s.lock(2, 12).got(600, 2).release(650, 651)
@@ -158,15 +158,15 @@ func TestTheCauseIsTheOperationThatBrokeIt(t *testing.T) {
 		v := s.judge()
 		i := slices.IndexFunc(v.Violations, func(w Violation) bool { return w.Check == int(c.check) })
 		if i < 0 {
-			t.Errorf("%s: it is not found: %v", name, v.Violations)
+			t.Errorf("%s: no violation found: %v", name, v.Violations)
 			continue
 		}
 		w := v.Violations[i]
 		if !strings.Contains(w.Cause, c.cause) {
-			t.Errorf("%s: the cause is %q, want one with %q", name, w.Cause, c.cause)
+			t.Errorf("%s: got cause %q, want one with %q", name, w.Cause, c.cause)
 		}
 		if w.Guilty < 0 || w.Events[w.Guilty].Do != c.do || w.Events[w.Guilty].Proc != c.proc {
-			t.Errorf("%s: guilty is event %d of %v, want a %s of process %d", name, w.Guilty, w.Events, c.do, c.proc)
+			t.Errorf("%s: got guilty event %d of %v, want a %s of process %d", name, w.Guilty, w.Events, c.do, c.proc)
 		}
 	}
 }
@@ -181,8 +181,8 @@ func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
 		"all is judged": {true, "PROVED, for the faults above", func(s *script) {
 			s.lock(1, 100).got(101, 21).add(592, Event{Do: over}).add(593, Event{Do: lost})
 		}},
-		"no lease came to its end": {false, "NOT PROVED: too little happened to be proof; not judged: check 4 (a loss is reported by the deadline): no such case happened", func(*script) {}},
-		"a lock that would tell of its loss, and lost none": {false, "NOT PROVED: too little happened to be proof; not judged, as explained above: checks 2, 4, 6", func(s *script) {
+		"no lease ends": {false, "NOT PROVED: too little happened to be proof; not judged: check 4 (a loss is reported by the deadline): no such case happened", func(*script) {}},
+		"a lock that would report its loss, and lost none": {false, "NOT PROVED: too little happened to be proof; not judged, as explained above: checks 2, 4, 6", func(s *script) {
 			s.Run.Peer = true
 			for i := range s.Events {
 				s.Events[i].Token, s.Events[i].Tells = 0, s.Events[i].Do == got
@@ -228,11 +228,11 @@ func TestAnOwnLockMayBeSlow(t *testing.T) {
 		{"mixed", true, time.Minute, 60}, {"mixed", true, time.Second, 20},
 	} {
 		if got := floor(&Options{Mode: c.mode, For: c.runs}, c.own); got != c.want {
-			t.Errorf("%s for %v, the user's own: %v: %d grants, want %d", c.mode, c.runs, c.own, got, c.want)
+			t.Errorf("%s for %v, own lock %v: got %d grants as floor, want %d", c.mode, c.runs, c.own, got, c.want)
 		}
 	}
 	if got := floor(&Options{For: time.Minute, Server: map[Fault]func() func(){frozen: nil}}, false); got != 60 {
-		t.Errorf("whose server is away now and then: %d grants, want 60", got)
+		t.Errorf("with a server that is away at times: got %d grants as floor, want 60", got)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestTheHeadlineSaysWhatIsOfTheLock(t *testing.T) {
 		play(s)
 		r := &Report{Run: s.Run, Verdict: s.judge()}
 		if got := r.headline(); !strings.Contains(got, want) || len(r.Verdict.Violations) == 0 {
-			t.Errorf("%q, want %q; %v", got, want, r.Verdict.Violations)
+			t.Errorf("got %q, want %q; %v", got, want, r.Verdict.Violations)
 		}
 	}
 }
@@ -265,7 +265,7 @@ func TestTheWordsSayWhatWasDone(t *testing.T) {
 		"harm 1 time: it cut and slowed connections":                     {string(cut): 1},
 	} {
 		if got := (&Figures{Faults: faults}).harm(); got != want {
-			t.Errorf("%v: %q, want %q", faults, got, want)
+			t.Errorf("%v: got %q, want %q", faults, got, want)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peers are the other ends of the connections that this process has.
+// peers returns the remote addresses of this process's connections.
 func peers() (all []string) {
 	files, _ := os.ReadDir("/dev/fd")
 	for _, f := range files {

@@ -14,17 +14,17 @@ var brokenPlainly = map[check]string{
 	tokens:    "The numbers (tokens) that show which write is too late were wrong. A late write would be accepted, or a correct one refused.",
 	linear:    "The answers that the workers got contradict each other: no correct lock could have given them.",
 	reported:  "A worker did not learn in time that it had lost its lock. It would continue to work without it.",
-	live:      "A lock stayed taken although nobody had it any more. Everything that waits for it would stop.",
-	order:     "Workers did not get the lock in the order in which they asked. One that waits can be overtaken again and again.",
+	live:      "A lock stayed locked although no worker held it any more. Everything that waits for it would stop.",
+	order:     "Workers did not get the lock in the order in which they asked. A waiter can be overtaken again and again.",
 	bounded:   "A call took much longer than it was allowed to. The program that makes it would hang.",
 }
 
-// plain is the verdict for a reader who has never seen a lock, a sentence or two
+// plain returns the verdict for a reader who has never seen a lock, a sentence or two
 // per line. The first line is the verdict itself.
 func (r *Report) plain() []string {
 	v, run, f := r.Verdict, &r.Run, &r.Verdict.Figures
 	lines := []string{r.headline(),
-		"A lock lets in one program at a time, or a fixed number of them. All others wait, or are refused.",
+		"A lock admits one program at a time, or a fixed number of them. All others wait, or are refused.",
 		fmt.Sprintf("For %v, %s competed for %s, and got one %s. Meanwhile the test did %s.",
 			r.worked(), many(run.Processes, "program"), many(len(run.Names), "lock"), many(f.Grants, "time"), f.harm()),
 	}
@@ -50,7 +50,7 @@ func (r *Report) plain() []string {
 	return lines
 }
 
-// harm is what was done in the run.
+// harm says what the faults of the run did.
 func (f *Figures) harm() string {
 	sum := 0
 	for _, n := range f.Faults {
@@ -82,7 +82,7 @@ func (r *Report) headline() string {
 	switch {
 	case v.wrong(exclusion):
 		return "Not proved: two had this lock at the same time."
-	case v.broke && !v.wrong(tokens) && !v.wrong(linear) && !v.wrong(reported) && !v.wrong(order): // that a name is stuck, or a call, may be of the break
+	case v.broke && !v.wrong(tokens) && !v.wrong(linear) && !v.wrong(reported) && !v.wrong(order): // a stuck name or call may be a result of that
 		return "Not proved: the test itself went wrong. It says nothing about the lock."
 	case len(v.Violations) > 0:
 		return "Not proved: this lock broke a promise."
@@ -103,7 +103,7 @@ func (v *Verdict) wrong(c check) bool {
 	return false
 }
 
-// longestOverlap is the longest of those that are reported in full.
+// longestOverlap returns the longest overlap of those that are reported in full.
 func (v *Verdict) longestOverlap() (most time.Duration) {
 	for _, w := range v.Violations {
 		if check(w.Check) == exclusion {

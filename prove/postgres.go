@@ -43,7 +43,7 @@ func openPostgres(rawURL string, dial Dial) (store.Store, error) {
 	return ownPostgres{s, pool}, nil
 }
 
-// ownSession is a session of PostgreSQL with the pool whose settings it has.
+// ownSession is a store of PostgreSQL sessions with the pool whose settings it uses.
 type ownSession struct {
 	*pgadvisory.Store
 	pool *pgxpool.Pool
@@ -72,7 +72,7 @@ func openPostgresSession(rawURL string, dial Dial) (store.Store, error) {
 	return ownSession{s, pool}, nil
 }
 
-// newPool is a pool that makes its connections by dial.
+// newPool returns a pool that makes its connections by dial.
 func newPool(config *pgxpool.Config, dial Dial) (*pgxpool.Pool, error) {
 	config.ConnConfig.DialFunc = pgconn.DialFunc(dial)
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)

@@ -20,31 +20,31 @@ import (
 
 // Options say what to prove, and how hard to try.
 type Options struct {
-	URL       string        // of the store
+	URL       string        // URL of the store
 	For       time.Duration // how long the processes work; above 0
-	TTL       time.Duration // 0: the larger of 500 ms and the least that the store and its server grant
-	Processes int           // how many there are at a time, at least 2; 0: 6
-	Names     int           // how many names they fight for; 0: 3
+	TTL       time.Duration // 0: 500 ms, or the shortest that the store and its server grant if that is longer
+	Processes int           // how many run at a time, at least 2; 0: 6
+	Names     int           // how many names they compete for; 0: 3
 	Mode      string        // mutex, rw, slots, upgrade or mixed; empty: mixed
 	Faults    []Fault       // nil: all that are possible with this store; empty: none
-	Seed      uint64        // of all that is drawn at random
+	Seed      uint64        // seed of all random choices
 	// Dense is for many grants: each process has nine workers, three for each of
 	// three names, and holds are shorter. The faults are the same.
 	Dense bool
 	// Wide is for many claims at once: each process has twenty workers, most of
-	// which soon give up, during a hold that lasts as long as the process. It is
-	// meant for some sixty names.
+	// whose claims soon give up, and one more hold that lasts as long as the
+	// process. Use about sixty names with it.
 	Wide bool
 	Out  string // directory for the history and the reports; empty: none
 
-	// Own is a lock of your own, which is proved instead of a store of holdfast;
-	// URL is passed to its functions. If URL has a host, the faults include the
-	// links of the processes to it.
+	// Own is a lock of your own, to be proved instead of a store of holdfast. URL
+	// is passed to its functions. If URL has a host, the faults include those of
+	// the links between the processes and the host.
 	Own *Own
 
-	// Command is a process that calls Child, or that of Own, with its stdin and
-	// stdout. With Own it may be nil: then the program is started again, and has
-	// to call Own.Worker.
+	// Command returns the command of a process that calls Child, or Own.Child,
+	// with its stdin and stdout. With Own it may be nil: Prove then starts the
+	// present program again, which must call Own.Worker.
 	Command func() *exec.Cmd
 
 	// Progress is called about every second of the run, and must return soon; nil:
@@ -52,20 +52,20 @@ type Options struct {
 	Progress func(Progress)
 
 	// Offset is the largest error of the processes' wall clocks. It is for tests,
-	// whose processes use offsetVar.
+	// whose processes apply offsetVar.
 	Offset time.Duration
 
-	// Server does a fault to the store, and what it returns ends it. It is for
-	// tests, whose store is theirs to stop.
+	// Server has functions that begin a fault of the server; each returns a
+	// function that ends it. It is for tests, which may stop their server.
 	Server map[Fault]func() (mend func())
 	// Survives has the faults of the server after which this store, as it is set
-	// up, has forgotten no grant, though its Description says that others do.
+	// up, has forgotten no grant, although its Description says that it may.
 	Survives []Fault
 	// Stop ends the run soon after its first violation.
 	Stop bool
 }
 
-// Faults are the faults that a store with this URL can be met with.
+// Faults returns the faults that Prove can inject into a run on a store with this URL.
 func Faults(rawURL string) []Fault {
 	w, ok := ways[schemeOf(rawURL)]
 	switch all := w.faults(); {
@@ -84,8 +84,8 @@ func (r *run) prepare(ctx context.Context) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: prove: %s", store.ErrInvalid, fmt.Sprintf(format, args...))
 	}
-	if name, is := os.LookupEnv(workerVar); is { // it would start workers, and those workers
-		return bad("this process was started as a worker of %q, and has not called its Own.Worker first", name)
+	if name, is := os.LookupEnv(workerVar); is { // it would start workers, which would start workers
+		return bad("this process was started as a worker of %q, but has not called its Own.Worker first", name)
 	}
 	scheme := schemeOf(o.URL)
 	o.Processes, o.Names, o.Mode = cmp.Or(o.Processes, 6), cmp.Or(o.Names, 3), cmp.Or(o.Mode, "mixed")
@@ -98,7 +98,7 @@ func (r *run) prepare(ctx context.Context) error {
 		possible = r.way.faults()
 		switch {
 		case own.Store == nil && o.Mode != "mixed" && o.Mode != "mutex":
-			return bad("mode %.20q: a lock of your own that is no Store is a mutex", o.Mode)
+			return bad("mode %.20q: a lock of your own that is not a Store can only be a mutex", o.Mode)
 		case len(own.Lines) > 0 && (o.Dense || o.Wide):
 			return bad("a worker by lines does one thing at a time: it cannot be dense or wide")
 		case own.Store == nil:
@@ -110,7 +110,7 @@ func (r *run) prepare(ctx context.Context) error {
 	} else {
 		var ok bool
 		if r.way, ok = ways[scheme]; !ok {
-			return bad("stores with URLs that begin with %.20q cannot be proved; a lock of your own is named by Own, or by a worker", scheme+":")
+			return bad("stores with URLs that begin with %.20q cannot be proved; set Own, or a worker, for a lock of your own", scheme+":")
 		}
 		possible = Faults(o.URL)
 	}
@@ -125,9 +125,9 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	switch {
 	case o.For <= 0:
-		return bad("it needs some time")
+		return bad("a run needs some time")
 	case o.Processes < 2:
-		return bad("%d processes: at least 2, or nobody is in anybody's way", o.Processes)
+		return bad("%d processes: at least 2, or no claim blocks another", o.Processes)
 	case o.Names < 1:
 		return bad("%d names: at least 1", o.Names)
 	}
@@ -172,12 +172,12 @@ func (r *run) prepare(ctx context.Context) error {
 	return err
 }
 
-// floor is the least number of grants for a proof. A longer run must have more:
-// so a run whose locks are stuck is no proof.
+// floor returns the least number of grants for a proof. A longer run needs more,
+// so that a run whose locks are stuck proves nothing.
 func floor(o *Options, peer bool) int {
 	rate := 5 // a second
 	if o.Mode == "upgrade" || peer || len(o.Server) > 0 {
-		rate = 1 // leases to be upgraded are held for long, a lock of the user's own may be slow, and a server be away
+		rate = 1 // leases to be upgraded are held for long, a user's own lock may be slow, and a server may be down
 	}
 	return max(20, rate*int(o.For/time.Second))
 }
@@ -192,7 +192,7 @@ func (r *run) close() {
 	}
 }
 
-// closeSoon closes the store, and does not wait for a server that is silent.
+// closeSoon closes the store, but does not wait for a silent server.
 func (r *run) closeSoon() {
 	closed := make(chan struct{})
 	go func() {
@@ -205,7 +205,7 @@ func (r *run) closeSoon() {
 	}
 }
 
-// name makes up unused names.
+// name chooses unused names.
 func (r *run) name(bad func(string, ...any) error) error {
 	modes := map[string][]string{"mutex": {"mutex"}, "rw": {"rw"}, "slots": {"slots"}, "upgrade": {"upgrade"}, "mixed": {"rw", "mutex", "slots"}}[r.o.Mode]
 	if modes == nil {
@@ -213,7 +213,7 @@ func (r *run) name(bad func(string, ...any) error) error {
 	}
 	modes = slices.DeleteFunc(modes, func(m string) bool { return !r.run.hasMode(m) })
 	if len(modes) == 0 {
-		return bad("mode %.20q: %s lacks that", r.o.Mode, r.run.Store)
+		return bad("mode %.20q: %s does not support it", r.o.Mode, r.run.Store)
 	}
 	id := store.NewProcess()
 	for i := range r.o.Names {
@@ -226,19 +226,19 @@ func (r *run) name(bad func(string, ...any) error) error {
 	return nil
 }
 
-// reachWithin is how long a store that is there may take to be opened and to answer first. It is a variable for the tests: to them a
-// machine that stands still is no silent store.
+// reachWithin is how long opening a store and its first answer may take. Tests raise it, so that they do not take
+// a stalled machine for a silent store.
 var reachWithin = 3500 * time.Millisecond
 
-// longestOwn is the longest TTL that is tried if none is asked for.
+// longestOwn is the longest TTL that is tried if none was asked for.
 const longestOwn = 10 * time.Second
 
-// reach takes and releases a name: a store that does not work at all is not judged. It must first answer
-// within by. If no TTL is asked for (free) and the server grants none so short, as an etcd with slow
-// elections, a longer one is used.
+// reach takes and releases a name: a store that does not work at all is not judged. The store must first
+// answer before by. If no TTL was asked for (free) and the server does not grant one so short, like an etcd
+// with slow elections, a longer one is used.
 func (r *run) reach(ctx context.Context, d *store.Description, free bool, by time.Time) (err error) {
 	o := holdfast.Options{Logger: slog.New(slog.DiscardHandler)}
-	if r.run.lease() > 0 { // to connect may take longer than that, and an ask gives up then
+	if r.run.lease() > 0 { // connecting may take longer than a short TTL, after which an Ask gives up
 		o.TTL = max(r.run.TTL, min(reachWithin, d.MaxTTL))
 	}
 	if r.own, err = holdfast.New(shared{r.store}, &o); err != nil {
@@ -256,27 +256,27 @@ func (r *run) reach(ctx context.Context, d *store.Description, free bool, by tim
 		err := takeOnce(ctx, r.own.With(&holdfast.Options{TTL: r.run.TTL}).Mutex(r.run.Names[0].Name+"/first"))
 		switch {
 		case errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrLost):
-			return nil // it works, as we know, if not in that time now
+			return nil // the first takeOnce showed that the store works; it was only too slow this time
 		case !free || !errors.Is(err, store.ErrInvalid) || r.run.TTL >= longestOwn:
 			return err
 		}
-		r.lasts(2 * r.run.TTL)
+		r.lasts(min(2*r.run.TTL, longestOwn)) //mutant:prove-longest-own
 	}
 }
 
-// answers returns an error if the store's port is closed, or it sends nothing within by.
+// answers returns an error if the store's port is closed, or if it sends nothing before by.
 func (r *run) answers(ctx context.Context, by time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, by) //mutant:prove-silence-ends-it
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- r.ask(ctx) }() // some drivers wait for longer than a context allows
+	go func() { done <- r.ask(ctx) }() // some drivers wait longer than their context
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
 	}
 	select {
-	case err := <-done: // it says more
+	case err := <-done: // this error says more
 		return err
 	case <-time.After(100 * time.Millisecond):
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
@@ -284,8 +284,8 @@ func (r *run) answers(ctx context.Context, by time.Time) error {
 }
 
 // ask calls the store until it answers or refuses the connection. It releases a hold that does
-// not exist, which leaves nothing behind. A store of sessions answers that without its server:
-// it is asked for a name.
+// not exist, which leaves nothing behind. A store of sessions answers that without its server,
+// so there ask takes a name.
 func (r *run) ask(ctx context.Context) error {
 	for {
 		var err error
@@ -298,7 +298,7 @@ func (r *run) ask(ctx context.Context) error {
 		case errors.Is(err, syscall.ECONNREFUSED):
 			return err
 		case !errors.Is(err, store.ErrUnavailable):
-			return nil // whatever is wrong, it has answered
+			return nil // any other error is an answer
 		}
 		select {
 		case <-time.After(100 * time.Millisecond):
@@ -321,20 +321,20 @@ func (r *run) lasts(ttl time.Duration) {
 	r.o.TTL, r.run.TTL, r.run.PositionTTL = ttl, ttl, min(ttl, store.MaxPositionTTL)
 }
 
-// ownName is one that no process wants.
+// ownName returns a lock that no process claims.
 func (r *run) ownName() *holdfast.Lock { return r.own.Mutex(r.run.Names[0].Name + "/first") }
 
-// shared is a store that is not closed with a locker.
+// shared is a store that stays open when its locker is closed.
 type shared struct{ store.Store }
 
 func (shared) Close() error { return nil }
 
-// TellLosses implements [store.LossTeller] for those that are.
+// TellLosses implements [store.LossTeller] for a store that is one.
 func (s shared) TellLosses(report func(store.ID, error)) {
 	s.Store.(store.LossTeller).TellLosses(report)
 }
 
-// record writes the history to a file as it comes in.
+// record creates the file of the history and writes its first line. add writes the others.
 func (r *run) record() error {
 	err := os.MkdirAll(r.o.Out, 0o777)
 	if err == nil {

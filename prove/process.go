@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// A process is one of those that work with the locks; in turn it has several
-// lives.
+// A process is one of the processes that use the locks. It has several lives, one
+// after the other.
 type process struct {
 	r *run
 	n int // from 1
@@ -23,19 +23,19 @@ type process struct {
 	works    chan struct{} // closed when its first life has begun its work
 	mu       sync.Mutex
 	links    []link
-	proxies  map[string]string // the address of its own proxy for each that it has dialled
+	proxies  map[string]string // the address of its own proxy for each address that it has dialed
 	busy     bool              // a fault of the process is on
-	linkBusy bool              // and one of its links
-	onLinks  *stroke           // that
-	life     int
-	killed   int       // how many of its lives were killed, or came before one that was
-	cmd      *exec.Cmd // nil: it is a group of goroutines
+	linkBusy bool              // a fault of its links is on
+	onLinks  *stroke           // that fault, if it strikes all links
+	life     int               // how many lives have begun
+	killed   int               // lives numbered below this were killed, or came before one that was
+	cmd      *exec.Cmd         // nil: it is a group of goroutines
 	in       io.WriteCloser
-	gone     chan struct{} // closed when the life has ended and all its events were read
-	ended    bool          // as ordered
+	gone     chan struct{} // closed when the life has ended and all its events have been read
+	ended    bool          // the end of this life is expected
 }
 
-// A link is the connection between a process and the store: it is good until a
+// A link is the connection between a process and the store. It is good until a
 // fault strikes it, and again after mend. mend returns how much the fault met.
 type link interface {
 	strike(f Fault, delay time.Duration)
@@ -108,11 +108,11 @@ func (p *process) begin() error {
 	return nil
 }
 
-// offsetVar is the variable of the environment by which a process of a test has
-// its wall clock set: whole seconds.
+// offsetVar is the environment variable with the offset of the wall clock of a
+// test's process, in whole seconds.
 const offsetVar = "HOLDFAST_TEST_CLOCK"
 
-// offset sets the wall clock of the life that is about to begin.
+// offset gives the life that is about to begin a wrong wall clock, in tests.
 func (p *process) offset(cmd *exec.Cmd) {
 	most := int64(p.r.o.Offset / time.Second)
 	if most == 0 {
@@ -128,7 +128,7 @@ func (p *process) offset(cmd *exec.Cmd) {
 	p.r.add(Event{Do: mended, Proc: p.n, Life: p.life, Fault: offset, Hits: 1})
 }
 
-// send sends the process an order. A dead one does not receive it.
+// send sends the process an order. A dead process does not receive it.
 func (p *process) send(c *command) {
 	line, err := json.Marshal(c)
 	if err != nil {
@@ -140,8 +140,8 @@ func (p *process) send(c *command) {
 	in.Write(append(line, '\n'))
 }
 
-// read reads the events of the process, until it has died. A line cut off by
-// that does not count.
+// read reads the events of the process until it has died. It ignores a line that
+// the death cut off.
 func (p *process) read(out io.Reader, life int) {
 	lines := bufio.NewReaderSize(out, 1<<16)
 	for {
@@ -151,7 +151,7 @@ func (p *process) read(out io.Reader, life int) {
 		}
 		var e Event
 		if err := json.Unmarshal(line, &e); err != nil {
-			p.r.add(Event{Do: failed, Proc: p.n, Life: life, Text: fmt.Sprintf("process %d told %q", p.n, bytes.TrimSpace(line))})
+			p.r.add(Event{Do: failed, Proc: p.n, Life: life, Text: fmt.Sprintf("process %d wrote %q", p.n, bytes.TrimSpace(line))})
 			return
 		}
 		e.Proc, e.Life = p.n, life
@@ -182,15 +182,15 @@ func (p *process) read(out io.Reader, life int) {
 	}
 }
 
-// expectEnd says that the end of this life is no surprise.
+// expectEnd records that the end of this life is expected.
 func (p *process) expectEnd() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
 }
 
-// kill ends the process at once. It is noted before: a process that may be
-// dead holds nothing.
+// kill kills the process. It records the death before: a process that may be dead
+// holds nothing.
 func (p *process) kill() {
 	p.expectEnd()
 	p.mu.Lock()
@@ -202,20 +202,20 @@ func (p *process) kill() {
 		p.signal(func() error { return endAll(cmd.Process) })
 	}
 	if cmd == nil || p.r.run.Lines {
-		p.in.Close() // goroutines cannot be killed: they see that they are alone
+		p.in.Close() // goroutines cannot be killed: they end when their orders do
 	}
 	<-gone
 }
 
-// isDead reports whether that life of a worker by lines was ended: then it is
-// reported as not answering.
+// isDead reports whether that life of a worker by lines was killed. Its group then
+// reports that the worker does not answer, which must be ignored.
 func (p *process) isDead(life int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.r.run.Lines && p.killed > life
 }
 
-// end orders the process to end, and reports whether it has.
+// end orders the process to end, and reports whether it has ended within patience.
 func (p *process) end(probes []string, patience time.Duration) bool {
 	p.send(&command{Finish: true, Probe: probes})
 	p.mu.Lock()
@@ -229,7 +229,7 @@ func (p *process) end(probes []string, patience time.Duration) bool {
 	}
 }
 
-// signal freezes or thaws the process. That it has died is no failure here.
+// signal calls f, which signals the process. It is not an error if the process has ended.
 func (p *process) signal(f func() error) error {
 	if err := f(); err != nil && !strings.Contains(err.Error(), "finished") {
 		return err
@@ -257,24 +257,24 @@ func (t *tail) String() string {
 	return string(bytes.TrimSpace(t.b))
 }
 
-// registers are what the locks are to guard, one a name. No fault touches them.
+// registers are what the locks guard, one for each name. No fault touches them.
 type registers struct {
 	mu sync.Mutex
 	m  map[string]*register
 }
 
-// A register is two in one: a number that anybody can write, and the largest
-// token of who used it with the whole name for himself, which a guarded number
-// would be kept with.
+// A register stands for two: a number that any process can write, and a number
+// guarded by a fence. The fence is the largest token of the holds of the whole name
+// that have used the register.
 type register struct {
 	value, fence int64
-	right        int         // writes that the fence let through
-	read         map[key]int // how many there were when a hold of the whole name read
+	right        int         // how many writes the fence has let through
+	read         map[key]int // the value of right when a hold of the whole name last read
 }
 
-// use does what the event asks for, notes its outcome in it, and returns the
-// number. The event happens now. Harm is a write that the fence refuses, and a
-// write by a process that has not read the last write.
+// use does what the event asks for, records the outcome in it, and returns the
+// number. The event happens now. A write does harm if the fence refuses it, or if
+// the claim has not read the last write that the fence let through.
 func (r *registers) use(e *Event, now func() time.Duration) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -2,6 +2,6 @@ package prove
 
 import "syscall"
 
-// dieWithParent has the kernel kill a child when the thread that started it
-// ends: a child that is stopped would not notice by itself.
+// dieWithParent makes the kernel kill a child when the thread that started it
+// ends: a stopped child would not notice by itself.
 func dieWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }

@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// freeze stops a process from running, and all that it has started, thaw lets it
-// go on, and endAll kills them.
+// freeze stops a process and all that it has started. thaw lets them go on, and
+// endAll kills them.
 func freeze(p *os.Process) error { return signalAll(p, syscall.SIGSTOP) }
 func thaw(p *os.Process) error   { return signalAll(p, syscall.SIGCONT) }
 func endAll(p *os.Process) error { return signalAll(p, syscall.SIGKILL) }
 
-// signalAll signals a process and its group, of which it is the leader. An ended
-// one was waited for by then, and its number may be another's.
+// signalAll signals a process and its group, which it leads. It does not signal the
+// group of a process that has been waited for: its id may have been reused.
 func signalAll(p *os.Process, s syscall.Signal) error {
 	if err := p.Signal(syscall.Signal(0)); err != nil {
 		return err
@@ -25,11 +25,11 @@ func signalAll(p *os.Process, s syscall.Signal) error {
 	return os.ErrProcessDone
 }
 
-// endGroup kills what is left of the group whose leader was just waited for.
+// endGroup kills what is left of the group whose leader has just been waited for.
 func endGroup(leader int) { syscall.Kill(-leader, syscall.SIGKILL) }
 
-// A child is a process group of its own: a Ctrl-C at the terminal is for the
-// parent, which ends them.
+// childAttr puts a child into its own process group: Ctrl-C at the terminal reaches
+// only the parent, which ends its children.
 func childAttr() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(a)

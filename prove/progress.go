@@ -10,13 +10,13 @@ type Progress struct {
 	Elapsed time.Duration // since the processes began their work
 	For     time.Duration // how long the faults go on in all; the end takes a few seconds more
 	Grants  int           // so far
-	Faults  int           // that met something, so far
-	// Found is how often two held a name together or a token was wrong, so far.
-	// The other checks are made at the end.
+	Faults  int           // faults that met something, so far
+	// Found is how often too many held a name together, or a token was wrong, so
+	// far. The other checks are made at the end.
 	Found int
 }
 
-// String is one line for people.
+// String returns the progress as one line of text.
 func (p Progress) String() string {
 	found := "nothing wrong so far"
 	if p.Found > 0 {
@@ -25,11 +25,11 @@ func (p Progress) String() string {
 	return fmt.Sprintf("%v of %v: %d grants, %d faults, %s", p.Elapsed.Round(time.Second), p.For, p.Grants, p.Faults, found)
 }
 
-// progressEvery is how often progress is reported. A look takes time that grows with
-// the history, and must not be a load.
+// progressEvery is how often progress is reported, if that is cheap. Judging takes time
+// that grows with the history, and must not load the machine.
 const progressEvery = time.Second
 
-// progress reports how far the run is until stop is closed.
+// progress reports the progress of the run until stop is closed.
 func (r *run) progress(began time.Duration, stop <-chan struct{}) {
 	for pause := progressEvery; ; {
 		select {
@@ -45,8 +45,8 @@ func (r *run) progress(began time.Duration, stop <-chan struct{}) {
 	}
 }
 
-// soFar judges the present history. A stopped process reports its events late, above
-// all a release: so only old enough events are judged.
+// soFar judges the history so far. A stopped process reports its events late, above
+// all a release, so only events that are old enough are judged.
 func (r *run) soFar() Progress {
 	h := r.history()
 	p := Progress{For: r.o.For}

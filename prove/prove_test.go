@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/internal/testwait"
+	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/open"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -87,13 +88,13 @@ func proved(t *testing.T, o *Options, begin ...func()) *Report {
 		}
 		o.For, o.TTL = 2*o.For, min(2*r.Run.TTL, longest)
 	}
-	t.Fatal("too little is seen however long it takes")
+	t.Fatal("even long runs have too few events")
 	return nil
 }
 
 // tooFew reports whether a run was no proof only because it was too short.
 func tooFew(why string) bool {
-	return why == "no fault struck" || why == "nobody ever waited" || why == "nobody was ever in another's way" || strings.HasSuffix(why, "are no proof") || strings.HasSuffix(why, "had nothing to judge")
+	return why == "no fault struck" || why == "nobody ever waited" || why == "no claim ever blocked another" || strings.HasSuffix(why, "are no proof") || strings.HasSuffix(why, "had nothing to judge")
 }
 
 func TestTheFileStoreIsProved(t *testing.T) {
@@ -112,7 +113,7 @@ func TestTheFileStoreIsProved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v := Check(h); !v.Proved || v.Figures.Grants != r.Verdict.Figures.Grants {
-		t.Errorf("judged again: proved %v, %d grants, want %d", v.Proved, v.Figures.Grants, r.Verdict.Figures.Grants)
+		t.Errorf("judged again: got proved %v, %d grants, want %d", v.Proved, v.Figures.Grants, r.Verdict.Figures.Grants)
 	}
 }
 
@@ -146,7 +147,7 @@ func struckServer(t *testing.T, url string, faults map[Fault]func() func()) {
 	missing := maps.Clone(faults)
 	for seed := uint64(1); len(missing) > 0 && !t.Failed(); seed++ {
 		if seed == 9 {
-			t.Fatalf("the server was never %v", slices.Collect(maps.Keys(missing)))
+			t.Fatalf("these faults never struck the server: %v", slices.Collect(maps.Keys(missing)))
 		}
 		o := options(url, seed)
 		o.Server = missing
@@ -183,11 +184,11 @@ func TestTheWorkloadUsesOnlyWhatAStoreHas(t *testing.T) {
 	o.For, o.Out = time.Second, t.TempDir()
 	r := proved(t, o)
 	if len(r.Run.Names) != 3 {
-		t.Errorf("%d names", len(r.Run.Names))
+		t.Errorf("got %d names, want 3", len(r.Run.Names))
 	}
 	for _, n := range r.Run.Names {
 		if n.Mode == "slots" {
-			t.Errorf("%s is of slots", n.Name)
+			t.Errorf("name %s uses slots, which the store lacks", n.Name)
 		}
 	}
 	f, err := os.Open(filepath.Join(o.Out, "history.jsonl"))
@@ -201,16 +202,16 @@ func TestTheWorkloadUsesOnlyWhatAStoreHas(t *testing.T) {
 	}
 	for _, e := range h.Events {
 		if e.Verb == "upgradeable" {
-			t.Fatal("there are upgradeable claims")
+			t.Fatal("got upgradeable claims, which the store lacks")
 		}
 	}
 	if text := strings.Join(r.Verdict.Unchecked, "\n"); !strings.Contains(text, "slots: so it is") {
-		t.Errorf("the report lists %q", r.Verdict.Unchecked)
+		t.Errorf("got not tested: %q, want slots in it", r.Verdict.Unchecked)
 	}
 	o = options("less:"+t.TempDir(), 1)
 	o.Mode = "slots"
 	if _, err := Prove(t.Context(), o); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("slots on a store without: %v, want an ErrInvalid", err)
+		t.Errorf("slots on a store without slots: %v, want ErrInvalid", err)
 	}
 }
 
@@ -220,7 +221,7 @@ func TestAConnectionPastTheProxiesFailsTheRun(t *testing.T) {
 	o.For = time.Second
 	v := prove(t, o).Verdict
 	if v.Proved || !strings.Contains(strings.Join(v.TooLittle, "\n"), "past its own prox") {
-		t.Errorf("proved %v, too little: %q", v.Proved, v.TooLittle)
+		t.Errorf("got proved %v, too little: %q", v.Proved, v.TooLittle)
 	}
 }
 
@@ -230,7 +231,7 @@ func TestARunWithoutFaultsIsNoProof(t *testing.T) {
 	o.For, o.Faults = time.Second, []Fault{}
 	v := prove(t, o).Verdict
 	if v.Proved || len(v.Violations) > 0 || !strings.Contains(strings.Join(v.TooLittle, "\n"), "no fault struck") {
-		t.Errorf("proved %v, too little: %q", v.Proved, v.TooLittle)
+		t.Errorf("got proved %v, too little: %q", v.Proved, v.TooLittle)
 	}
 }
 
@@ -248,11 +249,11 @@ func TestAnImpossibleRunIsRefusedBeforeItBegins(t *testing.T) {
 		o := options("file:"+t.TempDir(), 1)
 		change(o)
 		if _, err := Prove(context.Background(), o); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want an ErrInvalid that says %q", err, says)
+			t.Errorf("%v, want ErrInvalid with %q", err, says)
 		}
 	}
 	if _, err := Prove(context.Background(), options("redis://127.0.0.1:1", 1)); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("no server: %v, want an ErrUnavailable", err)
+		t.Errorf("without a server: %v, want ErrUnavailable", err)
 	}
 }
 
@@ -276,12 +277,42 @@ func TestTheTTLIsOneThatTheServerGrants(t *testing.T) {
 	}
 	r.close()
 	if want := 2 * time.Second; r.run.TTL != want || o.TTL != want || r.run.PositionTTL != want {
-		t.Errorf("TTL %v and %v, place %v, want %v", r.run.TTL, o.TTL, r.run.PositionTTL, want)
+		t.Errorf("got TTL %v and %v, position %v, want %v", r.run.TTL, o.TTL, r.run.PositionTTL, want)
 	}
 	o.TTL = time.Second
 	r = &run{o: o}
 	if err := r.prepare(t.Context()); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("one that was asked for and is too short: %v, want an ErrInvalid", err)
+		t.Errorf("a TTL that is too short: %v, want ErrInvalid", err)
 		r.close()
+	}
+}
+
+// A choosy store grants the first claim, which shows that it works, and then refuses each TTL as too short.
+type choosy struct {
+	store.Store
+	asks  int
+	tried []time.Duration
+}
+
+func (s *choosy) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	if s.asks++; s.asks > 1 {
+		s.tried = append(s.tried, c.TTL)
+		return store.Answer{}, store.ErrInvalid
+	}
+	return s.Store.Ask(ctx, c)
+}
+
+func TestNoTTLAboveTenSecondsIsTried(t *testing.T) {
+	t.Parallel()
+	s := &choosy{Store: memstore.New()}
+	o := options("choosy:", 1)
+	o.Own = &Own{Name: "a choosy store", Store: func(string, Dial) (store.Store, error) { return s, nil }}
+	r := &run{o: o}
+	if err := r.prepare(t.Context()); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("no TTL is granted: %v, want an ErrInvalid", err)
+	}
+	want := []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 10 * time.Second}
+	if !slices.Equal(s.tried, want) || o.TTL != longestOwn {
+		t.Errorf("tried %v, and left %v; want %v", s.tried, o.TTL, want)
 	}
 }

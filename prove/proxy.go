@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A proxy is the link between one process and one address of the store: it
-// passes everything on, until a fault strikes it.
+// A proxy is the link between one process and one address of the store. It passes
+// everything on until a fault strikes it.
 type proxy struct {
 	l        net.Listener
 	network  string
@@ -18,13 +18,13 @@ type proxy struct {
 	running  sync.WaitGroup
 
 	mu     sync.Mutex
-	fault  Fault         // that is on, or empty
-	delay  time.Duration // of latency and jitter
+	fault  Fault         // the fault that is on, or empty
+	delay  time.Duration // of latency, jitter and late
 	rng    *rand.Rand
-	hits   int           // connections and pieces that the fault met
+	hits   int           // how many connections and pieces the fault met
 	mended chan struct{} // closed when the fault ends
 	conns  map[net.Conn]bool
-	struck map[*pair]bool // those that silence or late has met: reset when it ends
+	struck map[*pair]bool // the pairs that silence or late has met: reset when it ends
 	closed chan struct{}
 }
 
@@ -73,7 +73,7 @@ func (p *proxy) strike(f Fault, delay time.Duration) {
 	}
 }
 
-// mend ends the fault and returns what it met.
+// mend ends the fault and returns how much it met.
 func (p *proxy) mend() (hits int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +86,8 @@ func (p *proxy) mend() (hits int) {
 	return p.hits
 }
 
-// add keeps a connection until remove, unless new ones are not allowed now.
+// add registers a connection until remove. If a fault forbids new ones, it closes
+// the connection and returns false.
 func (p *proxy) add(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +141,7 @@ func (p *proxy) serve(client net.Conn) {
 	both.Wait()
 }
 
-// abort closes a connection by a reset, if it is one that can be.
+// abort closes a connection, by a reset if it is TCP.
 func abort(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		t.SetLinger(0)
@@ -150,7 +151,7 @@ func abort(c net.Conn) {
 
 var errReset = errors.New("reset by the fault")
 
-// pass passes on a piece, as the fault that is on has it.
+// pass passes on a piece, as far as the present fault lets it.
 func (p *proxy) pass(to net.Conn, piece []byte, reply bool) error {
 	f, delay, mended := p.meet(reply)
 	switch f {
@@ -170,7 +171,7 @@ func (p *proxy) pass(to net.Conn, piece []byte, reply bool) error {
 			piece = piece[8:]
 			select {
 			case <-time.After(delay):
-			case <-mended: // a long reply would be slow for many seconds more
+			case <-mended: // otherwise a long reply would stay slow for many seconds
 				met = false //mutant:prove-slow-ends
 			}
 		}
@@ -179,7 +180,7 @@ func (p *proxy) pass(to net.Conn, piece []byte, reply bool) error {
 	return err
 }
 
-// meet is the fault that strikes a piece; empty: none.
+// meet returns the fault that strikes a piece; empty: none.
 func (p *proxy) meet(reply bool) (f Fault, delay time.Duration, mended <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -38,7 +38,7 @@ func linked(t *testing.T) (*proxy, net.Conn) {
 	t.Cleanup(p.close)
 	c := connect(t, p)
 	if b, err := ask4(c, "ping"); err != nil || b != "ping" {
-		t.Fatalf("over a good link: %q, %v", b, err)
+		t.Fatalf("over a good link: got %q, %v", b, err)
 	}
 	return p, c
 }
@@ -68,19 +68,19 @@ func TestACutLinkPassesNothingUntilItIsRestored(t *testing.T) {
 	p, c := linked(t)
 	p.strike(cut, 0)
 	if b, err := ask4(c, "ping"); err == nil {
-		t.Errorf("over the cut link: %q", b)
+		t.Errorf("over the cut link: got %q, want no reply", b)
 	}
 	if again, err := net.Dial("tcp", p.addr()); err == nil { // else it was reset at once
 		if b, err := ask4(again, "ping"); err == nil {
-			t.Errorf("over a new connection: %q", b)
+			t.Errorf("over a new connection: got %q, want no reply", b)
 		}
 		again.Close()
 	}
 	if hits := p.mend(); hits < 2 { // both halves of the first
-		t.Errorf("it met %d", hits)
+		t.Errorf("got %d hits, want at least 2", hits)
 	}
 	if b, err := ask4(connect(t, p), "ping"); err != nil {
-		t.Errorf("once mended: %q, %v", b, err)
+		t.Errorf("once restored: got %q, %v", b, err)
 	}
 }
 
@@ -103,13 +103,13 @@ func TestAHalfCutLinkKeepsRepliesUntilItIsRestored(t *testing.T) {
 	for range 20 { // each read takes longer on a busy machine, and so may what must not happen
 		c.SetReadDeadline(time.Now().Add(time.Millisecond))
 		if n, err := c.Read(b); n > 0 || err == nil {
-			t.Fatalf("%q arrived, %v", b[:n], err)
+			t.Fatalf("got %q, %v, want nothing to arrive", b[:n], err)
 		}
 	}
 	p.mend()
 	c.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := io.ReadFull(c, b); err != nil || string(b) != "ping" {
-		t.Errorf("once mended: %q, %v", b, err)
+		t.Errorf("once restored: got %q, %v", b, err)
 	}
 }
 
@@ -120,13 +120,13 @@ func TestASlowLinkTakesItsTime(t *testing.T) {
 		sent := string(bytes.Repeat([]byte("ping"), 25))
 		start := time.Now()
 		if b, err := ask4(c, sent); err != nil || b != sent {
-			t.Errorf("%s: %q, %v", f, b, err)
+			t.Errorf("%s: got %q, %v", f, b, err)
 		}
 		if took := time.Since(start); took < least {
 			t.Errorf("%s: it took %v, want at least %v", f, took, least)
 		}
 		if hits := p.mend(); hits < 2 {
-			t.Errorf("%s met %d, want the request and the reply", f, hits)
+			t.Errorf("%s: got %d hits, want the request and the reply", f, hits)
 		}
 	}
 }
@@ -140,10 +140,10 @@ func TestAResetComesInTheMiddleOfAReply(t *testing.T) {
 			continue
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) || b != "" && b != "ping" {
-			t.Errorf("%q, %v: want a reset after at most half", b, err)
+			t.Errorf("got %q, %v, want a reset after at most half", b, err)
 		}
 		if p.mend() != 1 {
-			t.Error("it met more than one reply")
+			t.Error("got hits on more than one reply")
 		}
 		return
 	}
@@ -160,7 +160,7 @@ func TestASlowLinkIsSlowUntilItIsRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	if to.writes != 2 || to.n != 1<<16 {
-		t.Errorf("%d bytes in %d writes", to.n, to.writes)
+		t.Errorf("got %d bytes in %d writes, want 65536 in 2", to.n, to.writes)
 	}
 }
 

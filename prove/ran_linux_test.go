@@ -343,7 +343,7 @@ func TestTheCommandOfAStoppedRunEndsBeforeTheNextBegins(t *testing.T) {
 	t.Run(nobodyActs, func(t *testing.T) {
 		t.Parallel()
 		if !foundStopped(stopped(t, set, 0, 1, time.Second)) {
-			t.Error("not found by check 1")
+			t.Error("check 1 did not find the broken run")
 		}
 	})
 }

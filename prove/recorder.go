@@ -8,14 +8,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A recorder stands between the engine and the store and notes when a claim was
-// first sent and when it had its position: who came first is known from nothing
-// else.
+// A recorder stands between the engine and the store. It records when a claim was
+// first sent and when it had its queue position: nothing else shows which claim
+// came first.
 type recorder struct {
 	store.Store
 	place time.Duration
-	// waits says that the store has no positions: a refused ask is noted as one,
-	// so that it is known which claims waited.
+	// waits says that the store has no queue positions. A refused Ask is recorded
+	// as one, to show which claims waited.
 	waits bool
 	now   func() time.Duration
 	tell  func(Event)
@@ -24,10 +24,10 @@ type recorder struct {
 	asks map[store.ID]*asked
 }
 
-// asked is what is known of a claim until it is released.
+// asked is what the recorder knows of a claim until it is released.
 type asked struct {
 	first time.Duration // when it was first sent
-	kept  time.Duration // until when its position is kept at least; 0: no position
+	kept  time.Duration // the time until which its position lasts at least; 0: no position
 }
 
 func newRecorder(s store.Store, place time.Duration, now func() time.Duration, tell func(Event)) *recorder {
@@ -35,8 +35,8 @@ func newRecorder(s store.Store, place time.Duration, now func() time.Duration, t
 	return &recorder{Store: s, place: place, waits: waits, now: now, tell: tell, asks: map[store.ID]*asked{}}
 }
 
-// store is the recorder with those of the store's abilities that the engine
-// uses.
+// store returns the recorder with those optional interfaces of the store that the
+// engine uses.
 func (r *recorder) store() store.Store {
 	watcher, watches := r.Store.(store.Watcher)
 	of, looks := r.Store.(store.Poller)
@@ -62,8 +62,8 @@ func (r *recorder) store() store.Store {
 	return r
 }
 
-// Ask implements [store.Store]. A position that may have lapsed is a new one when
-// it is answered: the claim may be at the end of the queue.
+// Ask implements [store.Store]. If the old position may have expired, the answer
+// counts as a new position: the claim may now be at the end of the queue.
 func (r *recorder) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	sent := r.now()
 	r.mu.Lock()
@@ -78,7 +78,7 @@ func (r *recorder) Ask(ctx context.Context, c store.Claim) (store.Answer, error)
 		return answer, err
 	}
 	now, from := r.now(), sent
-	if answer.From != 0 { // its session was renewed before that, and ends sooner
+	if answer.From != 0 { // the position's time began before this Ask, at the last renewal of its session
 		from = now - store.Now().Sub(answer.From) //mutant:judge-place-counts-from-session
 	}
 	r.mu.Lock()
@@ -92,8 +92,7 @@ func (r *recorder) Ask(ctx context.Context, c store.Claim) (store.Answer, error)
 	return answer, err
 }
 
-// recordedPolls are those of a recorder. A poll that returns a position has found it, and keeps it as an ask
-// does.
+// recordedPolls adds Poll to a recorder. A Poll that returns a position keeps it alive, as an Ask does.
 type recordedPolls struct {
 	of store.Poller
 	r  *recorder
@@ -115,7 +114,7 @@ func (p recordedPolls) Poll(ctx context.Context, c store.Claim) (store.Answer, e
 	return answer, nil
 }
 
-// TellLosses implements [store.LossTeller] for those that are.
+// TellLosses implements [store.LossTeller] for a store that is one.
 func (r *recorder) TellLosses(report func(store.ID, error)) {
 	r.Store.(store.LossTeller).TellLosses(report)
 }
@@ -138,7 +137,7 @@ func (r *recorder) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	return r.Store.ReleaseAll(ctx, holds)
 }
 
-// sent is when the claim was first sent; 0 if it was not: then it was granted
+// sent returns when the claim was first sent; 0: it was not, because it was granted
 // inside the process.
 func (r *recorder) sent(id string) time.Duration {
 	parsed, err := store.ParseID(id)

@@ -64,7 +64,7 @@ func TestAPositionConfirmedByPollsIsTheSame(t *testing.T) {
 		}
 	}
 	if len(events) != 1 { // that of the claim that waits
-		t.Errorf("noted: %+v", events)
+		t.Errorf("got events: %+v", events)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestAPositionThatCountsFromASessionMayLapseSooner(t *testing.T) {
 	}{{0, 1}, {5 * time.Second, 1}, {15 * time.Second, 2}} {
 		now += step.after
 		if ask(waits); len(events) != step.noted {
-			t.Fatalf("after %v more: noted %d times: %+v", step.after, len(events), events)
+			t.Fatalf("after %v more: got %d notes: %+v", step.after, len(events), events)
 		}
 	}
 }
@@ -111,12 +111,12 @@ func TestWaitersOfAStoreWithoutPositionsAreKnown(t *testing.T) {
 		}
 	}
 	if len(events) != 1 || events[0].Do != placed || events[0].ID != ids[1].String() {
-		t.Errorf("noted: %+v", events)
+		t.Errorf("got events: %+v", events)
 	}
 
 	var lost store.ID
 	r.store().(store.LossTeller).TellLosses(func(id store.ID, _ error) { lost = id })
 	if s.told(ids[0], errors.New("gone")); lost != ids[0] {
-		t.Error("a loss that the store tells does not come through")
+		t.Error("the store's report of a loss is not passed on")
 	}
 }

@@ -29,7 +29,7 @@ func redlockNodes(t *testing.T, n int) ([]*testserver.Server, string) {
 		defer c.Close()
 		servers, urls, clients = append(servers, s), append(urls, "redis://"+s.Addr), append(clients, c)
 	}
-	comes(t, "all nodes are trusted", func() bool {
+	comes(t, "Redlock trusts all nodes", func() bool {
 		err := redlock.Trust(t.Context(), clients, &redlock.Options{MaxTTL: maxTTL})
 		if err != nil && !errors.Is(err, store.ErrUnavailable) {
 			t.Fatal(err)

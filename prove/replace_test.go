@@ -191,7 +191,7 @@ func TestConfirmedUpgradesSurviveEachFailOver(t *testing.T) {
 			o.Stop = true
 			r := proved(t, o)
 			if r.Verdict.Figures.Faults[string(failover)] == 0 || r.Verdict.Figures.Changes == 0 {
-				t.Errorf("%v, %d changes of weight", r.Verdict.Figures.Faults, r.Verdict.Figures.Changes)
+				t.Errorf("got %v, %d changes of weight, want some of both", r.Verdict.Figures.Faults, r.Verdict.Figures.Changes)
 			}
 		})
 	}
@@ -206,7 +206,7 @@ func TestNoLeaseIsLostToAFullServer(t *testing.T) {
 			r := proved(t, fullNow(t, start, 1))
 			losesNothing(t, r)
 			if f := r.Verdict.Figures; f.Faults[string(full)] == 0 || f.Kept == 0 {
-				t.Errorf("%v, %d held past a renewal", f.Faults, f.Kept)
+				t.Errorf("got %v, %d holds longer than a renewal", f.Faults, f.Kept)
 			}
 		})
 	}
@@ -233,7 +233,7 @@ func fullNow(t *testing.T, start func(testing.TB, ...string) *testserver.Server,
 func losesNothing(t *testing.T, r *Report) {
 	t.Helper()
 	if lost := lostWithoutStall(r.history); len(lost) > 0 {
-		t.Errorf("%d leases were lost:\n%s", len(lost), strings.Join(lost, "\n"))
+		t.Errorf("got %d leases lost, want none:\n%s", len(lost), strings.Join(lost, "\n"))
 	}
 }
 

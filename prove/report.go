@@ -15,15 +15,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Report is a run with its verdict: what report.json has.
+// A Report is a run with its verdict, as in report.json.
 type Report struct {
-	Run     Run      `json:"run"`     // what the history is of
+	Run     Run      `json:"run"`     // the run that was judged
 	Verdict *Verdict `json:"verdict"` // what it proves
 
 	history *History
 }
 
-// Print writes the report for people.
+// Print writes the report as text.
 func (r *Report) Print(out io.Writer) error {
 	run, v, f := &r.Run, r.Verdict, &r.Verdict.Figures
 	w := &strings.Builder{}
@@ -74,7 +74,7 @@ func (r *Report) Print(out io.Writer) error {
 	return err
 }
 
-// worked is how long the processes worked. One that was stopped did so for less than Run.For.
+// worked returns how long the processes worked: less than Run.For if the run was stopped.
 func (r *Report) worked() time.Duration {
 	if w := r.Verdict.Figures.worked; 0 < w && w < r.Run.For {
 		return w.Round(100 * time.Millisecond)
@@ -82,7 +82,7 @@ func (r *Report) worked() time.Duration {
 	return r.Run.For
 }
 
-// waits is how many grants were waited for, where that is seen.
+// waits says how many grants had to wait, where that is visible.
 func (r *Report) waits() string {
 	f := &r.Verdict.Figures
 	if r.Run.Peer {
@@ -91,7 +91,7 @@ func (r *Report) waits() string {
 	return fmt.Sprintf("%d had to wait, the longest %v", f.Waits, short(f.LongestWait))
 }
 
-// result is what came of the check, in a word.
+// result returns the outcome of the check in a word.
 func (c *Count) result() string {
 	switch {
 	case c.Wrong > 0:
@@ -102,7 +102,7 @@ func (c *Count) result() string {
 	return "ok"
 }
 
-// note is why the check was not made, or which cases it left out.
+// note says why the check judged nothing, or which cases it left out.
 func (c *Count) note() string {
 	if c.Not != "" {
 		return c.Not
@@ -117,8 +117,8 @@ func (c *Count) note() string {
 	return strings.Join(left, ", ")
 }
 
-// visible is the text with nothing in it that a terminal would obey: what workers left on
-// their stderr is in it, and whatever a history says.
+// visible escapes what a terminal would obey: the text contains what workers wrote to their
+// stderr, and whatever a history says.
 func visible(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -131,11 +131,11 @@ func visible(text string) string {
 	return b.String()
 }
 
-// lastLine is how long the last line of the report is at most, in characters.
+// lastLine is the maximum length of the report's last line, in characters.
 const lastLine = 160
 
-// verdict is the last line of the report. It says PROVED alone only if each check had something
-// to judge. Why a check had nothing is in it if it fits, and otherwise in the lines above.
+// verdict returns the last line of the report. It is a plain PROVED only if each check had
+// something to judge. It says why a check had nothing if that fits; otherwise the lines above do.
 func (r *Report) verdict() string {
 	v, text := r.Verdict, "PROVED, for the faults above"
 	switch {
@@ -178,7 +178,7 @@ func (w *Violation) print(out io.Writer, run *Run) {
 	fmt.Fprintln(out)
 }
 
-// line is the event for people.
+// line returns the event as text.
 func (e *Event) line() string {
 	who := "parent"
 	if e.Proc > 0 {
@@ -192,7 +192,7 @@ func (e *Event) line() string {
 	}
 	do := string(e.Do)
 	if e.Do == until {
-		do = "valid" // until is said below
+		do = "valid" // the deadline follows below, as "until"
 	}
 	text := fmt.Sprintf("%-26s %s", who, do)
 	add := func(is bool, format string, args ...any) {
@@ -211,7 +211,7 @@ func (e *Event) line() string {
 	add(e.Do == use && e.Write, "write")
 	add(e.Refused, "refused by the fence")
 	add(e.Harm, "and harmed the unfenced register")
-	add(e.Do == mended, "met %d", e.Hits)
+	add(e.Do == mended, "hits %d", e.Hits)
 	add(e.Do == left, "%d entries", e.Entries)
 	add(e.Err != "", "%s", e.Err)
 	add(e.Text != "", "%q", e.Text)

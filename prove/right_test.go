@@ -64,7 +64,7 @@ func TestEachStoreIsProvedAtAnyClocksOfItsProcesses(t *testing.T) {
 			o := s.options(s.url(t), bin, 1)
 			r := proved(t, o)
 			if o.Offset > 0 && r.Verdict.Figures.Faults[string(offset)] < o.Processes {
-				t.Errorf("faults: %v", r.Verdict.Figures.Faults)
+				t.Errorf("got faults %v", r.Verdict.Figures.Faults)
 			}
 		})
 	}

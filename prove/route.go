@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// A Dial makes a connection to an address of the store, as that of a net.Dialer
-// does. In a process of a run the connection goes through that process's own
+// A Dial makes a connection to an address of the store, like the DialContext of a
+// net.Dialer. In a process of a run the connection goes through that process's own
 // proxy for the address.
 type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// routes are the proxies that a process knows of. It asks its parent, once, for
-// that of each address that is dialled.
+// routes are the proxies that a process knows of. It asks its parent once for the
+// proxy of each address that it dials.
 type routes struct {
 	mu  sync.Mutex
 	all map[string]*route
@@ -25,7 +25,7 @@ type route struct {
 	via   string        // the address of the proxy
 }
 
-// target is how an address is written between a process and its parent.
+// target returns an address in the form that a process and its parent exchange.
 func target(network, addr string) string { return network + " " + addr }
 
 // dial is the Dial of a process.
@@ -49,7 +49,7 @@ func (c *child) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", x.via)
 }
 
-// know takes in the parent's answer.
+// know records the parent's answer.
 func (c *child) know(to, via string) {
 	c.routes.mu.Lock()
 	defer c.routes.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *child) know(to, via string) {
 	}
 }
 
-// own reports whether the address is that of a proxy of this process.
+// own reports whether the address is that of one of this process's proxies.
 func (c *child) own(addr string) bool {
 	c.routes.mu.Lock()
 	defer c.routes.mu.Unlock()
@@ -71,8 +71,8 @@ func (c *child) own(addr string) bool {
 	return false
 }
 
-// patrol reports each connection of this process that goes past its proxies,
-// except inherited ones.
+// patrol reports each connection of this process that bypasses its proxies, except
+// inherited ones (born).
 func (c *child) patrol(born []string, stop <-chan struct{}) {
 	known := map[string]bool{}
 	for _, addr := range born {
@@ -93,9 +93,9 @@ func (c *child) patrol(born []string, stop <-chan struct{}) {
 	}
 }
 
-// via is the address of the process's proxy for an address that it dials; the
-// proxy is made if there is none yet. A present fault of the link strikes it
-// too.
+// via returns the address of the process's proxy for an address that it dials. It
+// makes the proxy if there is none yet. A present fault of all links strikes the
+// new proxy too.
 func (p *process) via(to string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,38 +21,38 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A run is a proof under way.
+// A run is a proof in progress.
 type run struct {
 	o     *Options
 	run   Run
 	zero  time.Duration // its start on the boot clock
 	way   way
-	store store.Store // by a way that no fault touches
+	store store.Store // over connections that no fault touches
 	own   *holdfast.Locker
 
-	uncontained error // why no container can be made, if it is one of the faults otherwise
+	uncontained error // why the container fault was dropped; nil: it was not
 
 	registers registers
 	processes []*process
 	starts    chan func()
-	over      chan struct{}  // closed when nothing more is noted
-	beside    sync.WaitGroup // what goes on until then
+	over      chan struct{}  // closed when no more events are recorded
+	beside    sync.WaitGroup // goroutines that run until over is closed
 
 	mu     sync.Mutex
 	events []Event
-	holds  map[int]int // of each process, now
+	holds  map[int]int // how many claims each process holds now
 	lateBy time.Duration
 	file   *os.File
 	out    *json.Encoder
-	err    error // of the file
+	err    error // of writes to the file
 }
 
-// Prove runs the processes and the faults and judges the history. A promise that was not
-// kept is no error: it is in the Verdict. An error without a Report says that there was no
-// run; it matches [store.ErrInvalid] if that is because of the options. An error with a
-// Report says that the history or a report could not be written to Options.Out.
+// Prove runs the processes and the faults and judges the history. A broken promise is not
+// an error: it is in the Verdict. An error without a Report means that there was no run; it
+// matches [store.ErrInvalid] if the options are wrong. An error with a Report means that
+// the history or a report could not be written to Options.Out.
 func Prove(ctx context.Context, o *Options) (*Report, error) {
-	filled := *o // its defaults will be
+	filled := *o // prepare fills in the defaults
 	o = &filled
 	r := &run{o: o, zero: clock.Boot(), registers: registers{m: map[string]*register{}}, holds: map[int]int{}}
 	r.starter()
@@ -87,7 +87,7 @@ func Prove(ctx context.Context, o *Options) (*Report, error) {
 
 func (r *run) now() time.Duration { return clock.Boot() - r.zero }
 
-// add takes in an event, which has happened now unless it says otherwise.
+// add records an event. An event without a time happened now.
 func (r *run) add(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,8 +109,8 @@ func (r *run) add(e Event) {
 	}
 }
 
-// withoutPassword is the text without that of the URL: errors of drivers, and of a user's
-// worker, can have it.
+// withoutPassword replaces the URL's password in the text: errors of drivers, and of a
+// user's worker, can contain it.
 func withoutPassword(text, rawURL string) string {
 	if _, rest, ok := strings.Cut(rawURL, "://"); ok {
 		rawURL = rest
@@ -130,7 +130,7 @@ func withoutPassword(text, rawURL string) string {
 	return text
 }
 
-// broken reports whether the run cannot go on: then more of it would prove nothing.
+// broken reports whether the run cannot go on. More faults would then prove nothing.
 func (r *run) broken() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,13 +145,13 @@ func (r *run) history() *History {
 	return h
 }
 
-// starter starts processes from one thread, which lives as long as the run: a
+// starter starts all processes from one thread that lives as long as the run: a
 // child dies with the thread that started it.
 func (r *run) starter() {
 	r.starts = make(chan func())
 	go func() {
 		runtime.LockOSThread()
-		defer runtime.UnlockOSThread() // or the thread would end, and with it what others have started from it before
+		defer runtime.UnlockOSThread() // otherwise the thread would end, and with it any children that other goroutines started on it
 		for f := range r.starts {
 			f()
 		}
@@ -183,11 +183,11 @@ func (r *run) begin() error {
 // startBy is how long a busy machine may take to start the processes.
 const startBy = time.Minute
 
-// gather waits until all processes have begun their work: what a busy machine
-// takes to start them is no time of the run. One that does not begin is found
-// when it does not end.
+// gather waits until all processes have begun their work, so that a slow start
+// does not count as run time. A process that never begins is reported by finish,
+// because it does not end.
 func (r *run) gather(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, startBy+endBy) // a late one is reported by then
+	ctx, cancel := context.WithTimeout(ctx, startBy+endBy) // by then a late worker has reported its failure
 	defer cancel()
 	for _, p := range r.processes {
 		select {
@@ -198,8 +198,7 @@ func (r *run) gather(ctx context.Context) {
 	}
 }
 
-// endAll ends the remaining processes and their links, and all goroutines of
-// the run.
+// endAll ends the remaining processes, their links, and all goroutines of the run.
 func (r *run) endAll() {
 	defer r.beside.Wait()
 	defer close(r.over)
@@ -217,8 +216,8 @@ func (r *run) endAll() {
 	}
 }
 
-// strikeAll makes faults until the time has passed, and returns when all have
-// ended. The seed decides which, to which process, when and for how long.
+// strikeAll injects faults for Options.For, and returns when all have ended. The
+// seed decides which fault strikes which process, when, and for how long.
 func (r *run) strikeAll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.For)
 	defer cancel()
@@ -229,7 +228,8 @@ func (r *run) strikeAll(ctx context.Context) {
 	strokes := slices.DeleteFunc(slices.Clone(r.o.Faults), func(f Fault) bool { return f == contained })
 	var on sync.WaitGroup
 	server, turn := slices.Sorted(maps.Keys(r.o.Server)), 0
-	// The gaps so far, and how many the server is let alone for: what happens near a fault that voids checks is not judged.
+	// at is the sum of the gaps so far. No fault of the server begins before at reaches calm: what
+	// happens near a fault that voids checks is not judged.
 	var at, calm time.Duration
 	for {
 		gap := between(rng, r.o.TTL/8, r.o.TTL/2)
@@ -243,11 +243,11 @@ func (r *run) strikeAll(ctx context.Context) {
 		}
 		if len(server) > 0 && at >= calm && (len(strokes) == 0 || rng.IntN(3) == 0) {
 			f, d := server[turn%len(server)], between(rng, r.o.TTL/10, 2*r.o.TTL)
-			if f == failover { // another is there already
+			if f == failover { // the other server is running already
 				d /= 4
 			}
 			r.strikeServer(f, d)
-			if turn++; r.run.voided(f, linear) { // for a TTL, and then it is
+			if turn++; r.run.voided(f, linear) { // checks are void until a TTL after the fault; then leave time to judge
 				calm = at + 4*r.o.TTL
 			}
 			continue
@@ -262,8 +262,8 @@ func (r *run) strikeAll(ctx context.Context) {
 	}
 }
 
-// victim is any process, and half of the time one that holds something now:
-// that is where it hurts.
+// victim picks any process, but half of the time one that holds something now,
+// if there is one: there a fault hurts most.
 func (r *run) victim(rng *rand.Rand) *process {
 	n, picky := rng.IntN(len(r.processes)), rng.IntN(2) == 0
 	r.mu.Lock()
@@ -276,8 +276,8 @@ func (r *run) victim(rng *rand.Rand) *process {
 	return r.processes[n]
 }
 
-// stopAtFirst ends the run when the history so far has a violation, and still
-// has it a while later: a stopped process reports its events late.
+// stopAtFirst ends the run when the history so far has a violation and still has
+// it a while later: a stopped process reports its events late.
 func (r *run) stopAtFirst(ctx context.Context, cancel func()) {
 	type what struct {
 		check int
@@ -303,7 +303,7 @@ func (r *run) stopAtFirst(ctx context.Context, cancel func()) {
 				cancel()
 			}
 		}
-		pause = max(r.o.TTL, 4*(r.now()-now)) // a long history must be no load on the processes
+		pause = max(r.o.TTL, 4*(r.now()-now)) // judging a long history must not slow the processes
 	}
 }
 

@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// A pair is the two connections that a proxy joins. Its fields but the
-// connections are guarded by the proxy's mutex until the pair is reset; after
-// that its requests are the pump's alone.
+// A pair is the two connections that a proxy joins. The proxy's mutex guards the
+// fields other than the connections until the pair is reset. After that only the
+// pump of the requests uses requests and delay.
 type pair struct {
 	client, server net.Conn
 
 	reset    bool          // the client's end was reset; replies are lost
-	requests [][]byte      // sent while late was on: they arrive after the reset
-	delay    time.Duration // how long after it
+	requests [][]byte      // requests sent while late was on: they arrive after the reset
+	delay    time.Duration // how long after the reset they arrive
 }
 
 const (
-	// pieceGap is how long after one late piece the next arrives, if they are few. Requests that
-	// arrive close to their cancellation would not be done at all, on a busy machine.
+	// pieceGap is the time between two late pieces, if they are few. On a busy machine, a request
+	// that arrives close to its cancellation would not be executed at all.
 	pieceGap = 20 * time.Millisecond
-	// piecesFor is how long late pieces take to arrive at most.
+	// piecesFor is the longest time that late pieces take to arrive.
 	piecesFor = 2 * time.Second
-	// lateFor is how long the server can work on late requests.
+	// lateFor is how long the server has to work on late requests.
 	lateFor = 2 * time.Second
 )
 
-// keeps takes a piece that must not pass now, and reports whether it did.
+// keeps stores or drops a piece that must not pass now, and reports whether it did.
 func (p *proxy) keeps(x *pair, piece []byte, reply bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +45,8 @@ func (p *proxy) keeps(x *pair, piece []byte, reply bool) bool {
 	return true
 }
 
-// resetStruck resets the clients' ends of what silence or late has met. p.mu is held.
+// resetStruck resets the clients' ends of the pairs that silence or late has met. The caller
+// holds p.mu.
 func (p *proxy) resetStruck() {
 	for x := range p.struck {
 		x.reset = true
@@ -54,14 +55,14 @@ func (p *proxy) resetStruck() {
 	clear(p.struck)
 }
 
-// arrivesBy notes by when all that is late has arrived.
+// arrivesBy records that late requests may arrive until at.
 func (r *run) arrivesBy(at time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lateBy = max(r.lateBy, at)
 }
 
-// arrived waits until all that is late has arrived: only then the faults have ended.
+// arrived waits until all late requests have arrived: only then have the faults ended.
 func (r *run) arrived() {
 	r.mu.Lock()
 	by := r.lateBy
@@ -69,8 +70,8 @@ func (r *run) arrived() {
 	time.Sleep(by - r.now()) //mutant:prove-calm-after-late
 }
 
-// deliver sends the late requests of a pair whose client has closed, and leaves
-// the server time to work on them.
+// deliver sends the late requests of a pair whose client has closed, and gives the
+// server time to work on them.
 func (p *proxy) deliver(x *pair) {
 	if len(x.requests) == 0 {
 		return
@@ -92,7 +93,7 @@ func (p *proxy) deliver(x *pair) {
 	wait(lateFor)
 }
 
-// noteLate keeps when what a process asks for can arrive late.
+// noteLate records when requests of a process can arrive late.
 func (v *view) noteLate(e *Event) {
 	all := v.lates[e.Proc]
 	switch {
@@ -104,7 +105,7 @@ func (v *view) noteLate(e *Event) {
 	}
 }
 
-// noteFault keeps when there was a fault of a process, of its link, or of the store.
+// noteFault records when there was a fault of a process, of its links, or of the store.
 func (v *view) noteFault(e *Event) {
 	k := [2]any{e.Proc, e.Fault}
 	switch i, on := v.begun[k]; {
@@ -116,14 +117,14 @@ func (v *view) noteFault(e *Event) {
 	}
 }
 
-// ghost reports whether what a user's lock was asked for by the claim may have been done
-// and not answered, and asked for once more by the client, as many do by themselves: what
-// the second is refused for is the first.
+// ghost reports whether a request of the claim for a user's own lock may have been executed
+// but not answered. Many clients then repeat the request by themselves, and the second is
+// refused because of the first.
 func (v *view) ghost(c *claim) bool {
 	to := min(c.back, v.end) + 1
 	return v.Run.Peer && (within(v.faults[c.proc], c.call, to) || within(v.faults[0], c.call, to))
 }
 
-// askedLate reports whether an ask for the claim may arrive when it has ended: it was
-// held on its way, and asked for again meanwhile.
+// askedLate reports whether an Ask for the claim may arrive after the claim has ended: it
+// was delayed on its way, and repeated meanwhile.
 func (v *view) askedLate(c *claim) bool { return within(v.lates[c.proc], c.call, min(c.back, v.end)+1) } //mutant:judge-any-ask-may-arrive

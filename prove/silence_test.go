@@ -71,13 +71,13 @@ func TestAfterSilenceTheConnectionIsReset(t *testing.T) {
 	}
 	met(p)
 	if hits := p.mend(); hits != 1 {
-		t.Errorf("it met %d", hits)
+		t.Errorf("got %d hits, want 1", hits)
 	}
 	if b, err := io.ReadAll(c); err == nil || len(b) > 0 {
 		t.Errorf("the client got %q, %v, want a reset", b, err)
 	}
 	if b, err := ask4(connect(t, p), "."); err != nil || b != "." {
-		t.Errorf("once mended: %q, %v", b, err)
+		t.Errorf("once restored: got %q, %v", b, err)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestTheFaultsEndWhenAllThatIsLateHasArrived(t *testing.T) {
 	r.arrivesBy(by)
 	r.arrivesBy(by - 50*time.Millisecond)
 	if r.arrived(); r.now() < by {
-		t.Error("they end before")
+		t.Error("the faults ended before all late bytes had arrived")
 	}
 }
 
@@ -134,9 +134,9 @@ func TestDelayedBytesArriveAfterTheReset(t *testing.T) {
 		t.Errorf("the client got %q, %v, want a reset", b, err)
 	}
 	if first, second := hear(t, heard), hear(t, heard); first != "ask" || second != "end" {
-		t.Errorf("the server heard %q and %q", first, second)
+		t.Errorf("the server heard %q and %q, want ask and end", first, second)
 	}
 	if b, err := ask4(connect(t, p), "."); err != nil || b != "." {
-		t.Errorf("once mended: %q, %v", b, err)
+		t.Errorf("once restored: got %q, %v", b, err)
 	}
 }

@@ -13,16 +13,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A stroke is one fault to be done to one process.
+// A stroke is one fault that is to strike one process.
 type stroke struct {
 	fault Fault
-	last  time.Duration
+	last  time.Duration // how long the fault lasts
 	delay time.Duration
-	only  int // of several links one, counted around; below 0: all
+	only  int // the link that it strikes, modulo their number; below 0: all
 }
 
-// draw draws a fault's course, and nothing if the process has its fault
-// already. As much is drawn in either case: what comes later is the same.
+// draw draws the course of a fault; nil if the process, or its link, has a fault
+// already. The random values are drawn in either case, so that later draws are the
+// same.
 func (p *process) draw(f Fault, rng *rand.Rand) *stroke {
 	ttl := p.r.o.TTL
 	s := &stroke{fault: f, delay: between(rng, ttl/500, ttl/4), only: rng.IntN(120) - 60}
@@ -33,9 +34,9 @@ func (p *process) draw(f Fault, rng *rand.Rand) *stroke {
 		s.last = between(rng, ttl*11/10, ttl*22/10)
 	case kill, restart:
 		s.last = between(rng, 0, ttl/2)
-	case silence, late: // not for long: callers that go on asking are what it is for
+	case silence, late: // short: these faults are for callers that keep asking
 		s.last = between(rng, ttl/20, ttl/4)
-		s.delay *= 2 // of what is late: its caller has given up, and found nothing, by then
+		s.delay *= 2 // of late requests: by then their caller has given up, and found nothing
 	default:
 		s.last = between(rng, ttl/10, ttl*18/10)
 	}
@@ -49,8 +50,8 @@ func (p *process) draw(f Fault, rng *rand.Rand) *stroke {
 	return s
 }
 
-// busyWith is whether the process, or its link, has its fault now: one at a
-// time each.
+// busyWith points to whether the process, or its link, has a fault now: each has
+// one at a time.
 func (p *process) busyWith(f Fault) *bool {
 	if slices.Contains(linkFaults, f) {
 		return &p.linkBusy
@@ -58,7 +59,7 @@ func (p *process) busyWith(f Fault) *bool {
 	return &p.busy
 }
 
-// strike does the fault from its beginning to its end.
+// strike carries out the fault from its beginning to its end.
 func (p *process) strike(s *stroke) {
 	defer func() {
 		p.mu.Lock()
@@ -82,7 +83,7 @@ func (p *process) suffer(s *stroke) (hits int, err error) {
 		from := p.r.now()
 		time.Sleep(s.last)
 		err := p.signal(func() error { return thaw(p.cmd.Process) })
-		if p.r.run.Lines { // who talks to it stood not still
+		if p.r.run.Lines { // the group that talks to it was not stopped, and did not notice
 			p.r.add(Event{Do: stall, Proc: p.n, Life: p.life - 1, By: p.r.now() - from})
 		}
 		return 1, err
@@ -104,7 +105,7 @@ func (p *process) suffer(s *stroke) (hits int, err error) {
 		}
 	}
 	if s.only < 0 {
-		p.onLinks = s // those that are made meanwhile, too
+		p.onLinks = s // it strikes links that are made meanwhile, too
 	}
 	p.mu.Unlock()
 	time.Sleep(s.last)
@@ -132,7 +133,7 @@ func join(all []Fault) string {
 	return strings.Join(s, ", ")
 }
 
-// forgets are the faults of the server after which the store may have granted
+// forgets returns the faults of the server after which the store may have granted
 // a name twice.
 func forgets(d *store.Description) []Fault {
 	var all []Fault
@@ -144,7 +145,7 @@ func forgets(d *store.Description) []Fault {
 	return all
 }
 
-// unchecked says what is not looked at on this store.
+// unchecked says what is not tested on this store.
 func (r *run) unchecked(d *store.Description) (all []string) {
 	switch {
 	case r.way.groups:

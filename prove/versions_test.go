@@ -31,7 +31,7 @@ func older(t *testing.T) string {
 		}
 		named := regexp.MustCompile("It is proved beside `([0-9a-f]+)`").FindSubmatch(page)
 		if named == nil {
-			t.Fatal("docs/stability.md does not say beside which commit it is proved")
+			t.Fatal("docs/stability.md does not name the commit that it is proved beside")
 		}
 		of = string(named[1])
 	}
@@ -116,7 +116,7 @@ func TestTwoVersionsOnOneStoreExcludeEachOther(t *testing.T) {
 				both += min(n[0], n[1])
 			}
 			if both == 0 {
-				t.Errorf("no name was held by both versions: %v", grants)
+				t.Errorf("no name was held by both versions: got %v", grants)
 			}
 		})
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// pause is the longest time between two claims of a worker. Where there are many,
-// the machine needs some of it.
+// pause returns the longest time between two claims of a worker. It is longer in a
+// wide run, whose many workers would overload the machine.
 func (w *worker) pause() time.Duration {
 	if w.Run.Wide {
 		return w.Run.TTL / 50
@@ -18,8 +18,8 @@ func (w *worker) pause() time.Duration {
 	return w.moment(2 * time.Millisecond)
 }
 
-// usual is how long most holds last at most. Where there are many claims, a session
-// that ends too early must find some of them.
+// usual returns the longest time that most holds last. It is longer in a wide run,
+// where a session that ends too early must meet some holds.
 func (w *worker) usual() time.Duration {
 	if w.Run.Wide {
 		return w.Run.TTL / 4
@@ -27,10 +27,9 @@ func (w *worker) usual() time.Duration {
 	return w.moment(3 * time.Millisecond)
 }
 
-// last holds a name of its own for as long as the process works, and goes on until
-// every name should have been taken after the last fault. What a store keeps for a
-// process, whatever it has lost track of included, may live as long as anything that
-// the process holds.
+// last holds a name of its own while the process works, and on until every name should
+// have been taken after the last fault. What a store keeps for a process, including
+// what it has lost track of, may live as long as anything that the process holds.
 func (c *child) last() {
 	w := &worker{child: c, rng: rand.New(rand.NewPCG(c.Run.Seed, uint64(c.Proc)<<32|uint64(c.Life)<<8|0xfe))}
 	name := Name{fmt.Sprintf("%s/last/%d", c.Run.Names[0].Name, c.Proc), "mutex", store.Full}

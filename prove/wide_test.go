@@ -65,7 +65,7 @@ func TestManyClaimsDuringALastingHoldAreProved(t *testing.T) {
 				}
 			}
 			if lasting < o.Processes {
-				t.Errorf("%d holds were to last, want one for each of %d processes", lasting, o.Processes)
+				t.Errorf("got %d lasting holds, want one for each of %d processes", lasting, o.Processes)
 			}
 		})
 	}

@@ -17,17 +17,16 @@ type worker struct {
 	*child
 	rng   *rand.Rand
 	names []Name
-	up    *holdfast.UpgradeableLease // what the newest lease is, if it can be upgraded
+	up    *holdfast.UpgradeableLease // the newest lease that can be upgraded
 }
 
-// A deed is one way to claim a name. What a newer holdfast can do is a line
-// here.
+// A deed is one way to claim a name. A new way to claim is a new line in deeds.
 type deed struct {
 	verb  string
-	modes string // of the names that it is for
-	share int    // how often, compared with others
+	modes string // the modes of the names that it is for
+	share int    // its frequency, relative to the others
 	claim func(w *worker, l *holdfast.Locker, name string, limit, weight int64) taking
-	// weight is of what is claimed; 0: any number of slots.
+	// weight is the weight of the claim; 0: any number of slots.
 	weight int64
 }
 
@@ -75,8 +74,8 @@ func upgradeable(w *worker, l *holdfast.Locker, name string, _, _ int64) taking 
 	}
 }
 
-// waitFor is how long most claims wait: long enough to tell, of one that waits
-// at the last fault, that it is served after it.
+// waitFor is how long most claims wait: long enough to see that a claim that waits
+// at the last fault is served after it.
 func waitFor(ttl time.Duration) time.Duration { return 3 * takenBy(ttl) }
 
 // work claims until it is ordered to finish.
@@ -95,7 +94,7 @@ func (w *worker) work() {
 			bound = w.upTo(w.Run.TTL)
 		}
 		raced := w.rng.IntN(w.seldom(60)) == 0 && !w.Run.lacks(store.PromiseDeadline) && w.users == nil
-		l := w.locks // nil for one of the user's own
+		l := w.locks // nil if the locks are the user's own
 		if raced {
 			l = l.With(&holdfast.Options{NoRenew: holdfast.On})
 		}
@@ -113,7 +112,7 @@ func (w *worker) work() {
 	}
 }
 
-// taking is how the deed is done.
+// taking returns the function that makes the claim.
 func (w *worker) taking(d *deed, l *holdfast.Locker, name Name, weight int64) taking {
 	switch {
 	case w.users == nil:
@@ -124,8 +123,8 @@ func (w *worker) taking(d *deed, l *holdfast.Locker, name Name, weight int64) ta
 	return func(ctx context.Context) (lease, error) { return w.lockOwn(ctx, name.Name, false) }
 }
 
-// crowd has three make the claim at once, so that the name is handed over
-// inside this process.
+// crowd makes the claim three times at once, so that the name is handed over inside
+// this process.
 func (w *worker) crowd(claim func(*worker)) {
 	var all sync.WaitGroup
 	for range 2 {
@@ -136,7 +135,7 @@ func (w *worker) crowd(claim func(*worker)) {
 	all.Wait()
 }
 
-// workers is how many goroutines of a process claim locks.
+// workers returns how many goroutines of a process claim locks.
 func (r *Run) workers() int {
 	switch {
 	case r.Lines:
@@ -149,7 +148,7 @@ func (r *Run) workers() int {
 	return 3
 }
 
-// namesOf are the names that a worker claims.
+// namesOf returns the names that a worker claims.
 func (r *Run) namesOf(proc, worker int) []Name {
 	if r.Dense {
 		i := (proc + worker/3) % len(r.Names)
@@ -158,8 +157,8 @@ func (r *Run) namesOf(proc, worker int) []Name {
 	return r.Names
 }
 
-// moment is how long something short takes, and seldom one of how many is
-// special.
+// moment shortens a short time in a dense run, and seldom makes there a special
+// case rarer: one in how many.
 func (w *worker) moment(d time.Duration) time.Duration {
 	if w.Run.Dense {
 		return d / 8
@@ -204,7 +203,7 @@ func (w *worker) upTo(d time.Duration) time.Duration {
 	return 1 + time.Duration(w.rng.Int64N(int64(d)))
 }
 
-// sleep sleeps, though not past the end of the channel.
+// sleep sleeps for d, or until end is closed.
 func (w *worker) sleep(d time.Duration, end <-chan struct{}) {
 	select {
 	case <-time.After(d):
@@ -212,14 +211,14 @@ func (w *worker) sleep(d time.Duration, end <-chan struct{}) {
 	}
 }
 
-// A holding is a lease, with what it was claimed as.
+// A holding is a lease, with the claim that got it.
 type holding struct {
 	lease
 	op     int
 	name   Name
 	weight int64
 	raced  bool
-	until  time.Duration // the newest reported deadline
+	until  time.Duration // the latest reported deadline
 	ended  chan struct{} // closed when it is about to be released
 }
 
@@ -229,7 +228,7 @@ func (w *worker) take(verb string, name Name, weight int64, bound time.Duration,
 	w.send(Event{Do: ask, Op: op, Name: name.Name, Verb: verb, Weight: weight, Limit: name.Limit, Bound: bound})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if w.rng == nil || w.rng.IntN(2) == 0 { // the engine notices the end of a context by itself
+	if w.rng == nil || w.rng.IntN(2) == 0 { // a context with a deadline that the engine can see; otherwise one that is only canceled
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, bound)
 		defer stop()
@@ -250,7 +249,7 @@ func (w *worker) take(verb string, name Name, weight int64, bound time.Duration,
 	h := &holding{lease: l, op: op, name: name, weight: weight, raced: raced, ended: make(chan struct{})}
 	var ahead bool
 	if h.until, ahead = w.deadline(l); !ahead && h.until > at { //mutant:judge-deadline-could-read-believed
-		h.until = at // it had ended before it could be read: since when is unknown
+		h.until = at // the lease expired before its deadline could be read, at an unknown time
 	}
 	e := Event{Do: got, At: at, Op: op, Token: l.Token(), ID: l.ID(), Until: h.until, Raced: raced}
 	if w.users == nil {
@@ -263,7 +262,7 @@ func (w *worker) take(verb string, name Name, weight int64, bound time.Duration,
 	return h
 }
 
-// classify is the kind of an error, by the first of these that it matches.
+// classify returns the class of an error: the first of these that it matches.
 func classify(err error) string {
 	for _, c := range []struct {
 		class string
@@ -279,13 +278,13 @@ func classify(err error) string {
 	return "other"
 }
 
-// deadline is the lease's deadline, and whether it is ahead. A read during
-// which the process was stopped is repeated: it would be too early.
+// deadline returns the lease's deadline and whether it is ahead. It repeats a read
+// during which the process was stopped: the result would be too early.
 func (w *worker) deadline(l lease) (until time.Duration, ahead bool) {
 	for {
 		before := w.now()
 		at := l.Deadline()
-		if at.IsZero() { // the store foresees no loss
+		if at.IsZero() { // the lease has no deadline
 			return 0, false
 		}
 		left := time.Until(at)
@@ -295,8 +294,8 @@ func (w *worker) deadline(l lease) (until time.Duration, ahead bool) {
 	}
 }
 
-// watch reports how the deadline moves, when a bare timer for it fires, when
-// the loss is reported, and if an ended lease is valid again.
+// watch reports changes of the deadline, when a bare timer for it fires, when the
+// loss is reported, and if an expired lease is valid again.
 func (w *worker) watch(h *holding) {
 	look := time.NewTicker(max(w.Run.TTL/20, 5*time.Millisecond))
 	defer look.Stop()
@@ -332,7 +331,7 @@ func (w *worker) watch(h *holding) {
 	}
 }
 
-// hold uses the lease for a while and gives it back.
+// hold uses the lease for a while and releases it.
 func (w *worker) hold(h *holding) {
 	ttl := w.Run.TTL
 	n := w.rng.IntN(1000)
@@ -358,21 +357,21 @@ func (w *worker) hold(h *holding) {
 	default: // held past renewals
 		w.keep(h, ttl/2+w.upTo(ttl))
 	}
-	if !h.Valid() { // the work does not end at once with the lease
+	if !h.Valid() { // real work does not stop at the moment its lease ends
 		w.sleep(w.upTo(ttl/20), w.finish)
 	}
 	w.giveBack(h)
 }
 
-// keep uses the lease again and again, for as long as that or as it is valid.
+// keep uses the lease again and again for d, while it is valid.
 func (w *worker) keep(h *holding, d time.Duration) {
 	for end := w.now() + d; w.now() < end && h.Valid() && !w.finishing(); {
 		w.useFor(h, w.Run.TTL/10)
 	}
 }
 
-// useFor reads the register, works for a while, and writes. It looks whether the
-// lease is valid, and then does what it does: anything may happen in between.
+// useFor reads the register, works for d, and writes. It checks that the lease is
+// valid only once, at the beginning: anything may happen in between.
 func (w *worker) useFor(h *holding, d time.Duration) {
 	if h.name.Mode == "slots" || !h.Valid() {
 		w.sleep(d, w.finish)
@@ -402,14 +401,14 @@ func (w *worker) reenter(h *holding) {
 	}
 	inner, err := again(ctx)
 	if err != nil {
-		return // the lease was lost: there is nothing to enter again
+		return // the lease was lost: there is nothing to re-enter
 	}
 	w.send(Event{Do: nested, Op: h.op, Token: inner.Token()})
 	w.useFor(h, w.upTo(time.Millisecond))
 	inner.Release()
 }
 
-// upgrade makes the hold the only one, and usually downgrades it again.
+// upgrade upgrades the hold to the whole name, and usually downgrades it again.
 func (w *worker) upgrade(h *holding) {
 	before := w.moment(2 * time.Millisecond)
 	if h.name.Mode == "upgrade" { // long enough for the rest to happen under another fault
@@ -427,7 +426,7 @@ func (w *worker) upgrade(h *holding) {
 	}
 	h.weight = store.Full
 	w.send(Event{Do: weight, Op: h.op, Weight: store.Full, Token: h.Token()})
-	if h.name.Mode == "upgrade" { // kept until others may think that it never was
+	if h.name.Mode == "upgrade" { // kept until others may believe that the upgrade never happened
 		w.keep(h, w.Run.TTL/2+w.upTo(w.Run.TTL/2))
 	}
 	w.useFor(h, w.upTo(w.moment(3*time.Millisecond)))
@@ -452,11 +451,11 @@ func (w *worker) giveBack(h *holding) {
 	w.send(e)
 }
 
-// patientProbe is for how long a name is tried that should have been taken by then: as
-// long can the machine stall meanwhile, and it is still judged.
+// patientProbe is how much longer than takenBy a probe tries, so that a name is judged
+// even if the machine stalls for that long meanwhile.
 const patientProbe = 10 * time.Second
 
-// probe takes the whole name once more, after the last fault.
+// probe takes and releases the whole name once more, after the last fault.
 func (w *worker) probe(name string) {
 	for _, n := range w.Run.Names {
 		if n.Name != name {

@@ -51,12 +51,12 @@ func TestALeaseLostBeforeItIsReadIsNotExtended(t *testing.T) {
 		}
 		if e.Do == got {
 			if e.Until > e.At {
-				t.Errorf("granted at %v, until %v", e.At, e.Until)
+				t.Errorf("granted at %v until %v, want it not extended", e.At, e.Until)
 			}
 			return
 		}
 	}
-	t.Fatalf("the grant is not told: %s", told.String())
+	t.Fatalf("the grant is not reported: %s", told.String())
 }
 
 // slowPipe takes its time for each line.
@@ -74,7 +74,7 @@ func TestAParentThatReadsLateIsAStall(t *testing.T) {
 	lines := bytes.Split(bytes.TrimSpace(p.Bytes()), []byte("\n"))
 	var e Event
 	if err := json.Unmarshal(lines[len(lines)-1], &e); err != nil || len(lines) != 2 || e.Do != stall || e.By < 2*leastStall {
-		t.Errorf("%v: it told %s", err, p.Bytes())
+		t.Errorf("got %v, written: %s", err, p.Bytes())
 	}
 }
 
@@ -86,13 +86,13 @@ func TestTheRegisterNamesTheWrongWriter(t *testing.T) {
 		refused, harm bool
 	}
 	for name, steps := range map[string][]step{
-		"one after the other":                      {{1, 1, false, false, false}, {1, 1, true, false, false}, {2, 2, false, false, false}, {2, 2, true, false, false}},
-		"the late one writes last":                 {{1, 1, false, false, false}, {2, 2, false, false, false}, {2, 2, true, false, false}, {1, 1, true, true, true}},
-		"the late one writes before the other":     {{1, 1, false, false, false}, {2, 2, false, false, false}, {1, 1, true, true, true}, {2, 2, true, false, false}},
-		"the late one writes last, no token":       {{1, 0, false, false, false}, {2, 0, false, false, false}, {2, 0, true, false, false}, {1, 0, true, false, true}},
-		"the late one writes before it, no token":  {{1, 0, false, false, false}, {2, 0, false, false, false}, {1, 0, true, false, false}, {2, 0, true, false, true}},
-		"again by one who has it still, no token":  {{1, 0, false, false, false}, {1, 0, true, false, false}, {1, 0, false, false, false}, {1, 0, true, false, false}},
-		"one that reads beside has nothing to say": {{1, 1, false, false, false}, {3, 9, false, false, false}, {1, 1, true, false, false}},
+		"one after the other":                               {{1, 1, false, false, false}, {1, 1, true, false, false}, {2, 2, false, false, false}, {2, 2, true, false, false}},
+		"the late writer writes last":                       {{1, 1, false, false, false}, {2, 2, false, false, false}, {2, 2, true, false, false}, {1, 1, true, true, true}},
+		"the late writer writes before the other":           {{1, 1, false, false, false}, {2, 2, false, false, false}, {1, 1, true, true, true}, {2, 2, true, false, false}},
+		"the late writer writes last, no token":             {{1, 0, false, false, false}, {2, 0, false, false, false}, {2, 0, true, false, false}, {1, 0, true, false, true}},
+		"the late writer writes before the other, no token": {{1, 0, false, false, false}, {2, 0, false, false, false}, {1, 0, true, false, false}, {2, 0, true, false, true}},
+		"the holder writes again, no token":                 {{1, 0, false, false, false}, {1, 0, true, false, false}, {1, 0, false, false, false}, {1, 0, true, false, false}},
+		"a reader beside it":                                {{1, 1, false, false, false}, {3, 9, false, false, false}, {1, 1, true, false, false}},
 	} {
 		r := registers{m: map[string]*register{}}
 		for i, s := range steps {
@@ -101,7 +101,7 @@ func TestTheRegisterNamesTheWrongWriter(t *testing.T) {
 				e.Weight = 0
 			}
 			if r.use(&e, func() time.Duration { return 1 }); e.Refused != s.refused || e.Harm != s.harm {
-				t.Errorf("%s, step %d: refused %v, harm %v", name, i+1, e.Refused, e.Harm)
+				t.Errorf("%s, step %d: got refused %v, harm %v", name, i+1, e.Refused, e.Harm)
 			}
 		}
 	}

@@ -18,22 +18,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The oldest server that has what the scripts use.
+// The oldest Redis that supports everything the scripts use.
 const (
 	needMajor = 6
 	needMinor = 0
 )
 
-// maxApart is how far the clocks of servers may be apart before that is worth a
-// warning: a lease of the least TTLs ends no earlier than that before its entry.
+// maxApart is the difference between the servers' clocks above which Check warns. Even with
+// the shortest TTLs, a lease ends at least that long before its entry.
 const maxApart = 50 * time.Millisecond
 
-// A reading is how far a server's clock is ahead of this host's, to within half
-// a round trip.
+// A reading is how far a server's clock is ahead of this host's, plus or minus within,
+// which is half a round trip.
 type reading struct{ ahead, within time.Duration }
 
-// Check implements [store.Checker]. Of a cluster it asks all servers, the
-// replicas too: it is their clocks that count when they take over.
+// Check implements [store.Checker]. In a cluster it checks all servers, replicas too,
+// because their clocks count when they take over.
 func (s *Store) Check(ctx context.Context) (all []store.Finding) {
 	servers, err := s.nodes(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Store) Check(ctx context.Context) (all []store.Finding) {
 	return all
 }
 
-// nodes are all servers, in the order of their addresses.
+// nodes returns all servers, sorted by address.
 func (s *Store) nodes(ctx context.Context) (all []redis.Cmdable, err error) {
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {
@@ -84,10 +84,10 @@ func (s *Store) nodes(ctx context.Context) (all []redis.Cmdable, err error) {
 	return all, err
 }
 
-// checkServer asks a server for all that can be asked of it.
+// checkServer checks one server.
 func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []store.Finding, at *reading) {
-	// Once before, so that to connect and log in is no part of the round trip
-	// by which the clock is read.
+	// Once before, so that connecting and logging in do not count in the round trip that
+	// measures the clock.
 	if err := server.Time(ctx).Err(); err != nil && forbids(err.Error()) {
 		f := s.rights(ctx, server)
 		f.About = "server"
@@ -98,7 +98,7 @@ func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []st
 	pipe := server.Pipeline()
 	asked, clock := pipe.Info(ctx), pipe.Time(ctx)
 	saves := &redis.MapStringStringCmd{}
-	if s.user() == "default" { // others rarely may ask that, and the server logs each refusal
+	if s.user() == "default" { // other users rarely have the right, and the server logs each refusal
 		saves = pipe.ConfigGet(ctx, "save")
 	}
 	sent := time.Now()
@@ -127,7 +127,7 @@ func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []st
 	return append(all, store.ClockFinding(at.ahead, at.within)), at
 }
 
-// besideEachOther says how far the clocks of servers are apart at least.
+// besideEachOther reports how far apart the servers' clocks are at least.
 func besideEachOther(clocks []reading) store.Finding {
 	f := store.Finding{About: "clocks"}
 	var apart, within time.Duration
@@ -146,7 +146,7 @@ func besideEachOther(clocks []reading) store.Finding {
 	return f
 }
 
-// version reports the version of the server, which must not be too old.
+// version reports the version of the server, and an error if it is too old.
 func (s *Store) version(info string) store.Finding {
 	f := store.Finding{About: "version", Found: redisinfo.Version(info)}
 	major, minor, what := needMajor, needMinor, "is needed"
@@ -159,8 +159,8 @@ func (s *Store) version(info string) store.Finding {
 	return f
 }
 
-// role reports whether the server takes writes, and which server would replace
-// it. In a cluster a replica is no problem.
+// role reports whether the server takes writes, and which replicas it has. In a cluster
+// a replica is no error.
 func (s *Store) role(info string) store.Finding {
 	f := store.Finding{About: "role", Found: redisinfo.Field(info, "role") + ", " + redisinfo.Replicas(info)}
 	if redisinfo.Field(info, "role") == "slave" {
@@ -203,19 +203,19 @@ func (s *Store) role(info string) store.Finding {
 	return f
 }
 
-// neverSaves reports whether a server takes no snapshots. It is false if that is not known.
+// neverSaves reports whether the server is known to take no snapshots.
 func neverSaves(answer *redis.MapStringStringCmd) bool {
 	save, known := answer.Val()["save"]
 	return known && save == ""
 }
 
-// keepAFile has a server keep an append-only file.
+// keepAFile makes a server keep an append-only file.
 const keepAFile = "redis-cli CONFIG SET appendonly yes\nredis-cli CONFIG REWRITE"
 
-// persistence says what a restart loses. Losing something is not a warning: Describe
-// says so of every Redis. Losing everything, even in an orderly restart, is a warning.
-// With replicas it is worse: they follow a primary that comes back empty, and forget
-// all as well.
+// persistence reports what a restart loses. Losing something is not a warning, because
+// Describe says that of every Redis. Losing everything, even in an orderly restart, is one.
+// Replicas make it worse: they follow a primary that comes back empty, and then forget
+// everything too.
 func (s *Store) persistence(info string, neverSaves bool) store.Finding {
 	f := store.Finding{About: "persistence", Found: "an append-only file: a restart loses what was not synced to it (appendfsync)"}
 	switch redisinfo.Field(info, "aof_enabled") {

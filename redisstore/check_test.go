@@ -21,7 +21,7 @@ func found(t *testing.T, s *Store, about string) store.Finding {
 			return f
 		}
 	}
-	t.Fatalf("nothing about %s in %+v", about, all)
+	t.Fatalf("no finding about %s in %+v", about, all)
 	return store.Finding{}
 }
 
@@ -39,10 +39,10 @@ func TestTheCheckWarnsOfAPolicyThatDropsKeys(t *testing.T) {
 		}
 		f := found(t, s, "eviction")
 		if f.Level() != want || !strings.Contains(f.Text(), policy) {
-			t.Errorf("%s: %s %q", policy, f.Level(), f.Text())
+			t.Errorf("%s: got %s %q", policy, f.Level(), f.Text())
 		}
 		if (f.Run != "") != f.Warning {
-			t.Errorf("%s: to be run: %q", policy, f.Run)
+			t.Errorf("%s: got a command to run: %q", policy, f.Run)
 		}
 	}
 }
@@ -66,11 +66,11 @@ func TestTheCheckFindsThatTheMemoryIsFull(t *testing.T) {
 				}
 				f := found(t, s, "memory")
 				if f.Level() != c.want || !strings.Contains(f.Text(), c.says) || f.Err != nil && !errors.Is(f.Err, store.ErrUnavailable) {
-					t.Errorf("maxmemory %s: %s %q, want %s, %q", c.set, f.Level(), f.Text(), c.want, c.says)
+					t.Errorf("maxmemory %s: got %s %q, want %s, %q", c.set, f.Level(), f.Text(), c.want, c.says)
 				}
 				_, err := s.Ask(t.Context(), mutex("x"+c.set))
 				if (err != nil) != (c.want == store.LevelFailure) {
-					t.Errorf("maxmemory %s: an ask: %v, and the check says %q", c.set, err, f.Text())
+					t.Errorf("maxmemory %s: Ask: %v, but Check reports %q", c.set, err, f.Text())
 				}
 			}
 		})
@@ -93,26 +93,26 @@ func TestTheCheckReportsVersionRolePersistenceAndClock(t *testing.T) {
 	}
 	for about, want := range map[string]string{"version": version, "role": "master, 0 replicas", "clock": "this host's, to within"} {
 		if f := found(t, s, about); f.Level() != store.LevelOK || !strings.Contains(f.Text(), want) {
-			t.Errorf("%s: %s %q, want %q", about, f.Level(), f.Text(), want)
+			t.Errorf("%s: got %s %q, want %q", about, f.Level(), f.Text(), want)
 		}
 	}
 	if f := found(t, s, "persistence"); f.Level() != store.LevelWarning || !strings.Contains(f.Text(), "no snapshots") { // test servers take none
-		t.Errorf("persistence: %s %q", f.Level(), f.Text())
+		t.Errorf("persistence: got %s %q", f.Level(), f.Text())
 	}
 	if err := client.ConfigSet(t.Context(), "save", "3600 1").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if f := found(t, s, "persistence"); f.Level() != store.LevelOK || !strings.Contains(f.Text(), "after the last snapshot") {
-		t.Errorf("persistence with snapshots: %s %q", f.Level(), f.Text())
+		t.Errorf("persistence with snapshots: got %s %q", f.Level(), f.Text())
 	}
 	if err := client.ConfigSet(t.Context(), "appendonly", "yes").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if f := found(t, s, "persistence"); !strings.HasPrefix(f.Text(), "an append-only file") {
-		t.Errorf("persistence: %q", f.Text())
+		t.Errorf("persistence: got %q", f.Text())
 	}
 	if n := client.DBSize(t.Context()).Val(); n != 0 {
-		t.Errorf("the check wrote %d keys", n)
+		t.Errorf("Check wrote %d keys", n)
 	}
 	client.ConfigSet(t.Context(), "appendonly", "no") // a server that is writing its first one does not shut down
 }
@@ -127,7 +127,7 @@ func TestAReplicaIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := found(t, s, "role"); !errors.Is(f.Err, store.ErrUnavailable) || !strings.Contains(f.Text(), server.Addr) {
-		t.Errorf("%s: %q", f.Level(), f.Text())
+		t.Errorf("got %s: %q", f.Level(), f.Text())
 	}
 }
 
@@ -144,10 +144,10 @@ func TestDangersOfPersistenceAreFound(t *testing.T) {
 		"with a replica and a file": {"role:master\naof_enabled:1\nconnected_slaves:1\naof_last_write_status:ok\n", "an append-only file", store.LevelOK},
 		"a full disk":               {"role:master\naof_enabled:1\nconnected_slaves:0\naof_last_write_status:err\n", "full disk", store.LevelFailure},
 		"a full disk for snapshots": {"role:master\naof_enabled:0\nconnected_slaves:0\nrdb_last_bgsave_status:err\n", "full disk", store.LevelWarning},
-		"it does not say":           {"role:master\n", "not checked", store.LevelWarning},
+		"no information":            {"role:master\n", "not checked", store.LevelWarning},
 	} {
 		if f := (&Store{}).persistence(c.info, strings.HasPrefix(c.info, "never saves")); f.Level() != c.want || !strings.Contains(f.Text(), c.says) {
-			t.Errorf("%s: %s %q, want %s with %q", name, f.Level(), f.Text(), c.want, c.says)
+			t.Errorf("%s: got %s %q, want %s with %q", name, f.Level(), f.Text(), c.want, c.says)
 		}
 	}
 }
@@ -160,13 +160,13 @@ func TestACheckWithoutRightsIsNoFailure(t *testing.T) {
 	defer s.Close()
 	for _, f := range s.Check(t.Context()) {
 		if f.Level() == store.LevelFailure || (f.About == "server") != f.Warning {
-			t.Errorf("for a user who may not ask: %s: %s: %q", f.About, f.Level(), f.Text())
+			t.Errorf("for a user without the right to INFO: got %s: %s: %q", f.About, f.Level(), f.Text())
 		}
 	}
 	blind := storeOn(t, user(t, server, "blind", "-@all", "+ping"), nil)
 	defer blind.Close()
 	if f := found(t, blind, "server"); !errors.Is(f.Err, store.ErrDenied) || strings.Contains(f.Text(), "package") {
-		t.Errorf("for a user who may not lock: %q", f.Text())
+		t.Errorf("for a user without the right to lock: got %q", f.Text())
 	}
 }
 
@@ -197,14 +197,14 @@ func TestAUserWithoutLockRightsIsFound(t *testing.T) {
 				}
 				f := found(t, s, about)
 				if f.Level() != c.want || !strings.Contains(f.Text(), c.says) {
-					t.Errorf("%s: %s %q, want %s with %q", who, f.Level(), f.Text(), c.want, c.says)
+					t.Errorf("%s: got %s %q, want %s with %q", who, f.Level(), f.Text(), c.want, c.says)
 				}
 				if (c.want == store.LevelFailure) != errors.Is(f.Err, store.ErrDenied) || (f.Run != "") != (c.run != "") || !strings.Contains(f.Run, c.run) {
-					t.Errorf("%s: %v, to be run: %q", who, f.Err, f.Run)
+					t.Errorf("%s: got %v, and to run: %q", who, f.Err, f.Run)
 				}
 			}
 			if n := clientOf(t, server.Addr).DBSize(t.Context()).Val(); n != 0 {
-				t.Errorf("the check wrote %d keys", n)
+				t.Errorf("Check wrote %d keys", n)
 			}
 		})
 	}
@@ -217,12 +217,12 @@ func TestAUserThatCannotSubscribeGetsAdviceFromWatch(t *testing.T) {
 	s := storeOn(t, user(t, server, "deaf", append(rights(t), "-subscribe")...), nil)
 	defer s.Close()
 	if f := found(t, s, "rights"); f.Level() != store.LevelOK || f.Run != "" {
-		t.Errorf("the rights: %+v", f)
+		t.Errorf("rights: got %+v", f)
 	}
 	err := s.Watch(t.Context(), me, func(store.Notification) {})
 	var deaf *deafError
 	if !errors.Is(err, store.ErrDenied) || !errors.As(err, &deaf) || deaf.Run() != "redis-cli ACL SETUSER deaf +subscribe +ping '&holdfast:*'" {
-		t.Errorf("%v, %+v", err, deaf)
+		t.Errorf("got %v, %+v", err, deaf)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestACheckDoesNotSubscribe(t *testing.T) {
 		}
 	}
 	if text := clientOf(t, server.Addr).Info(t.Context(), "commandstats").Val(); !strings.Contains(text, "cmdstat_publish") || strings.Contains(text, "cmdstat_subscribe") {
-		t.Errorf("it subscribes, or tries no command: %s", text)
+		t.Errorf("Check subscribes, or tries no command: %s", text)
 	}
 }
 
@@ -258,27 +258,27 @@ func TestTheCheckReadsEachClusterServerAndItsClock(t *testing.T) {
 	defer s.Close()
 	for _, m := range masters {
 		if f := found(t, s, "role of "+m.Addr); f.Level() != store.LevelWarning || !strings.HasPrefix(f.Text(), "master, 1 replica;") || !strings.Contains(f.Text(), "?replicas=1") {
-			t.Errorf("%s %q", f.Level(), f.Text())
+			t.Errorf("got %s %q", f.Level(), f.Text())
 		}
 	}
 	confirmed := storeOn(t, clusterClient(t, masters), &Options{Replicas: 1})
 	defer confirmed.Close()
 	if f := found(t, confirmed, "role of "+masters[0].Addr); f.Level() != store.LevelOK {
-		t.Errorf("where a replica must confirm: %s %q", f.Level(), f.Text())
+		t.Errorf("with a confirming replica: got %s %q", f.Level(), f.Text())
 	}
 	for i, r := range replicas {
 		if f := found(t, s, "role of "+r.Addr); f.Level() != store.LevelOK || f.Text() != "replica of "+masters[i].Addr {
-			t.Errorf("%s %q", f.Level(), f.Text())
+			t.Errorf("got %s %q", f.Level(), f.Text())
 		}
 		if f := found(t, s, "clock of "+r.Addr); f.Level() != store.LevelOK {
-			t.Errorf("%s %q", f.Level(), f.Text())
+			t.Errorf("got %s %q", f.Level(), f.Text())
 		}
 	}
 	if f := found(t, s, "clocks"); f.Level() != store.LevelOK || !strings.Contains(f.Text(), "agree") {
-		t.Errorf("%s %q", f.Level(), f.Text())
+		t.Errorf("got %s %q", f.Level(), f.Text())
 	}
 	masters[0].Kill()
-	until(t, "a replica that follows nobody is found", func() bool {
+	until(t, "Check reports the replica that follows no server", func() bool {
 		for _, f := range s.Check(t.Context()) {
 			if f.About == "role of "+replicas[0].Addr {
 				return f.Warning && strings.Contains(f.Text(), "does not follow") || strings.HasPrefix(f.Text(), "master")
@@ -302,7 +302,7 @@ func TestClocksOfServersThatAreApartAreWarnedOf(t *testing.T) {
 		{[]reading{{0, time.Second}, {time.Second, time.Second}}, false, "agree, to within 2s"},
 	} {
 		if f := besideEachOther(c.clocks); f.Warning != c.warns || !strings.Contains(f.Text(), c.says) {
-			t.Errorf("%v: %v %q, want %q", c.clocks, f.Warning, f.Text(), c.says)
+			t.Errorf("%v: got %v %q, want %q", c.clocks, f.Warning, f.Text(), c.says)
 		}
 	}
 }
@@ -312,7 +312,7 @@ func TestAServerThatIsTooOldIsFound(t *testing.T) {
 		"2.8.24": true, "5.0.14": true, "6.0.0": false, "6.2.14": false, "7.0.15": false, "10.1": false, "255.255.255": false, "": false, "unstable": false,
 	} {
 		if redisinfo.TooOld(version, needMajor, needMinor) != old {
-			t.Errorf("%q too old: %v", version, !old)
+			t.Errorf("%q: got too old: %v", version, !old)
 		}
 	}
 }

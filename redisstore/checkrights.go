@@ -14,13 +14,12 @@ import (
 )
 
 // rights reports whether this user may lock. It sends the commands that locks need, in a form
-// that changes nothing: the server checks first whether the user may run them. HSET is not
-// among them, as it cannot be run without writing. ACL DRYRUN would return the same, but needs
-// a right that locks do not.
+// that changes nothing: the server checks the user's rights first. HSET is left out because it
+// always writes. ACL DRYRUN would return the same, but needs a right that locks do not need.
 func (s *Store) rights(ctx context.Context, server redis.Cmdable) store.Finding {
 	f := store.Finding{About: "rights", Found: "this user may run the commands that locks need"}
 	pipe := server.Pipeline()
-	me := store.NewProcess() // no process listens for it
+	me := store.NewProcess() // nothing listens to its channel
 	key := s.key("holdfast doctor " + me.String())
 	for _, args := range [][]any{
 		{"evalsha", strings.Repeat("0", 40), 1, key}, {"eval", "return 0", 1, key},
@@ -40,9 +39,9 @@ func (s *Store) rights(ctx context.Context, server redis.Cmdable) store.Finding 
 		err := c.Err()
 		switch {
 		case err == nil || !forbids(err.Error()):
-		case c.Name() == "publish": // without it locks work
+		case c.Name() == "publish": // locks work without it
 			wakes = false
-		case has(err.Error(), "keys", " a key"): // to some names only
+		case has(err.Error(), "keys", " a key"): // allowed for some names only
 			f.Warning = true
 			f.Found = fmt.Sprintf("this user may not use every key below %s*: all other names are refused", s.prefix)
 		default:
@@ -63,9 +62,9 @@ func (s *Store) rights(ctx context.Context, server redis.Cmdable) store.Finding 
 	return f
 }
 
-// A deafError is that this user may not subscribe. The command's doctor, which subscribes
-// itself, finds by Run what an administrator can run. Check does not look at that: it would
-// cost each process a connection.
+// A deafError means that this user may not subscribe. Run returns the command with which an
+// administrator can fix that; the doctor command subscribes itself and shows it. Check does not
+// test subscribing, because that would cost each process a connection.
 type deafError struct {
 	error
 	run string
@@ -74,7 +73,7 @@ type deafError struct {
 func (e *deafError) Unwrap() error { return e.error }
 func (e *deafError) Run() string   { return e.run }
 
-// user is the name by which the client logs in.
+// user returns the name with which the client logs in.
 func (s *Store) user() string {
 	user := ""
 	switch c := s.client.(type) {
@@ -86,7 +85,7 @@ func (s *Store) user() string {
 	return cmp.Or(user, "default")
 }
 
-// grant is the command that gives this user the rights.
+// grant returns the command that gives this user the rights.
 func (s *Store) grant(rights ...string) string {
 	args := []string{"redis-cli ACL SETUSER", quoted(s.user())} //mutant:redis-grant-names-its-user
 	for _, r := range rights {
@@ -95,7 +94,7 @@ func (s *Store) grant(rights ...string) string {
 	return strings.Join(args, " ")
 }
 
-// quoted is a word quoted for a shell.
+// quoted returns word, quoted for a shell if needed.
 func quoted(word string) string {
 	plain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("+-_.:@/|", r)

@@ -9,17 +9,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// reloadTime bounds one attempt to find out which server has which names: an
-// attempt that asks a dead server is given up for the next, which asks
-// another.
+// reloadTime bounds one attempt to find out which server has which names. An attempt that
+// asks a dead server ends then, and the next one asks another server.
 const reloadTime = time.Second
 
-// reloadPause is the least time between two such attempts, however many commands
-// fail.
+// reloadPause is the minimum time between two such attempts, however many commands fail.
 const reloadPause = 100 * time.Millisecond
 
-// lane is the lane of the key's server. On a cluster each has its own, so that
-// one that hangs does not hold up the others.
+// lane returns the lane of the key's server. In a cluster each server has its own lane, so a
+// hung server does not delay the others.
 func (s *Store) lane(ctx context.Context, key string) *lane {
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {
@@ -27,7 +25,7 @@ func (s *Store) lane(ctx context.Context, key string) *lane {
 	}
 	master, err := cluster.MasterForKey(ctx, key)
 	if err != nil {
-		return &s.one // the command will find out why
+		return &s.one // the command will return the error
 	}
 	addr := master.Options().Addr
 	s.mu.Lock()
@@ -40,8 +38,8 @@ func (s *Store) lane(ctx context.Context, key string) *lane {
 	return l
 }
 
-// masters are the servers that have the names, each with its part of them, as
-// the cluster says now.
+// masters returns the servers that have the names, each with its part of them, according to
+// the cluster now.
 func (s *Store) masters(ctx context.Context) ([]*redis.Client, error) {
 	cluster := s.client.(*redis.ClusterClient)
 	var mu sync.Mutex
@@ -52,16 +50,15 @@ func (s *Store) masters(ctx context.Context) ([]*redis.Client, error) {
 		all = append(all, c)
 		return nil
 	})
-	if err == nil && len(all) == 0 { // by the word of one that has left its cluster
+	if err == nil && len(all) == 0 { // asked a server that has left its cluster
 		err = errors.New("the server is not part of a cluster")
 	}
 	return all, err
 }
 
-// reload has the client find out which server has which names now, once a
-// server did not answer or says that it is not the one. The client does so by
-// itself only when it repeats a command, which it does not for those of a
-// Store.
+// reload makes the client find out which server has which names now, after a server did not
+// answer or said that it does not have the name. The client does that by itself only when it
+// retries a command, and the commands of a Store are not retried.
 func (s *Store) reload() {
 	if _, ok := s.client.(*redis.ClusterClient); !ok || s.ctx.Err() != nil || !s.reloading.CompareAndSwap(false, true) {
 		return
@@ -78,10 +75,9 @@ func (s *Store) reload() {
 	})
 }
 
-// elsewhere reports whether the error may mean that another server has the name
-// by now.
+// elsewhere reports whether the error may mean that another server has the name now.
 func elsewhere(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) { // who asked has left
+	if err == nil || errors.Is(err, context.Canceled) { // the caller has left
 		return false
 	}
 	var server redis.Error

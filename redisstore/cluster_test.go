@@ -62,7 +62,7 @@ func TestOnAClusterTheWholeContractHolds(t *testing.T) {
 	for _, server := range servers {
 		for _, d := range denials(t, server) {
 			if !strings.HasPrefix(d, "command client|") {
-				t.Errorf("%s refused: %s", server.Addr, d)
+				t.Errorf("%s refused %s", server.Addr, d)
 			}
 		}
 	}
@@ -74,7 +74,7 @@ func TestOnAClusterTheWholeContractHolds(t *testing.T) {
 		holds = append(holds, mustHold(t, s, mutex(fmt.Sprint("name ", i))))
 	}
 	if len(s.lanes) != len(servers) {
-		t.Errorf("%d lanes to %d servers", len(s.lanes), len(servers))
+		t.Errorf("got %d lanes to %d servers", len(s.lanes), len(servers))
 	}
 	for i, r := range s.Renew(t.Context(), holds) {
 		if r.Err != nil {
@@ -90,7 +90,7 @@ func TestOnAClusterTheWholeContractHolds(t *testing.T) {
 	}
 	for _, h := range holds {
 		if !listed[h.Name] {
-			t.Errorf("%q is not in the list of all names", h.Name)
+			t.Errorf("the list of all names lacks %q", h.Name)
 		}
 	}
 
@@ -108,7 +108,7 @@ func TestOnAClusterTheWholeContractHolds(t *testing.T) {
 		t.Error("no name was on the frozen server")
 	}
 	within := time.Second
-	until(t, "all on the servers that answer are renewed", func() bool { // these servers may be slow
+	until(t, "the holds on the other servers are renewed", func() bool { // these servers may be slow
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
 		within *= 2
@@ -116,7 +116,7 @@ func TestOnAClusterTheWholeContractHolds(t *testing.T) {
 		for i, r := range s.Renew(ctx, holds) {
 			switch {
 			case frozen[i] && !errors.Is(r.Err, store.ErrUnavailable), r.Err != nil && store.Definite(r.Err):
-				t.Fatalf("renewal %d, its server frozen %v: %v", i, frozen[i], r.Err)
+				t.Fatalf("renewal %d with its server frozen %v: %v", i, frozen[i], r.Err)
 			case !frozen[i] && r.Err != nil:
 				t.Logf("renewal %d, not within %v: %v", i, within/2, r.Err)
 				renewed = false

@@ -10,27 +10,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// confirmTime bounds the waiting for replicas, unless the client itself waits
-// for an answer for less than four times as long: a server looks at its clock
-// ten times a second.
+// confirmTime bounds the wait for replicas, unless a quarter of the client's ReadTimeout is
+// shorter. A server checks this timeout only ten times a second.
 const confirmTime = 500 * time.Millisecond
 
-// syncTime bounds the waiting for the server's own disk, unless the client waits for
-// less than twice as long. A server that syncs once a second needs up to that.
+// syncTime bounds the wait for the server's disk, unless half of the client's ReadTimeout is
+// shorter. A server with appendfsync everysec can need about a second.
 const syncTime = 1500 * time.Millisecond
 
-// A destination is a server that a pipeline goes to.
+// A destination is a server that a pipeline is sent to.
 type destination struct {
 	server redis.UniversalClient
-	asking bool // the name is moving there, and the command must be sent with ASKING
+	asking bool // the name is moving to this server: commands need ASKING
 }
 
-// sendConfirmed is send for a Store whose grants replicas are to confirm, or the
-// server's own disk. WAIT and WAITAOF
-// speak of what their own connection has seen written, so they go out behind the
-// commands, in the same pipeline to the same server; and where a cluster says
-// that another has the name, what was not run here is sent there with a WAIT of
-// its own.
+// sendConfirmed is send for a Store whose grants must be confirmed by replicas or by the
+// server's disk. WAIT and WAITAOF cover only the writes of their own connection, so they
+// follow the commands in the same pipeline to the same server. If a cluster redirects a
+// command, it was not run, and is sent to the other server with its own WAIT.
 func (s *Store) sendConfirmed(ctx context.Context, commands []*command) {
 	todo := map[destination][]*command{}
 	for _, c := range commands {
@@ -63,7 +60,7 @@ func (s *Store) sendConfirmed(ctx context.Context, commands []*command) {
 	}
 }
 
-// home is where the command's key is, as far as the client knows.
+// home returns the server of the command's key, as far as the client knows.
 func (s *Store) home(ctx context.Context, c *command) (destination, error) {
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {
@@ -73,8 +70,8 @@ func (s *Store) home(ctx context.Context, c *command) (destination, error) {
 	return destination{server: master}, err
 }
 
-// redirected is where the cluster has said that the command's key is. The
-// command was not run then.
+// redirected returns the server to which the cluster has redirected the command. A
+// redirected command was not run.
 func (s *Store) redirected(ctx context.Context, c *command) (destination, bool) {
 	if _, ok := s.client.(*redis.ClusterClient); !ok || c.Err() == nil {
 		return destination{}, false
@@ -90,7 +87,7 @@ func (s *Store) redirected(ctx context.Context, c *command) (destination, bool) 
 	if err != nil {
 		return destination{}, false
 	}
-	if moved { // what the client has just learned
+	if moved { // the client has just learned the new server
 		to, err := s.home(ctx, c)
 		return to, err == nil
 	}
@@ -102,9 +99,9 @@ func (s *Store) redirected(ctx context.Context, c *command) (destination, bool) 
 	return destination{}, false
 }
 
-// pipeline sends the commands to one server, and sets the outcome of each. A
-// grant or a renewal counts only if enough replicas have it, and if it is on the
-// server's disk when Durable is set.
+// pipeline sends the commands to one server and sets the outcome of each. A grant or a
+// renewal counts only if enough replicas have it and, with Durable, if it is on the
+// server's disk.
 func (s *Store) pipeline(ctx context.Context, to destination, commands []*command) {
 	if err := s.canSync(ctx, to.server); err != nil { //mutant:redis-durable-asked-before
 		for _, c := range commands {
@@ -134,7 +131,7 @@ func (s *Store) pipeline(ctx context.Context, to destination, commands []*comman
 	if s.durable {
 		pipe.Process(ctx, sync)
 	}
-	pipe.Exec(ctx) // the commands have the errors
+	pipe.Exec(ctx) // each command has its own error
 	got, err := wait.Result()
 	if err == nil && got < int64(s.replicas) { //mutant:redis-replicas-suffice
 		err = fmt.Errorf("%d of the %d replicas that must confirm it have, within %v", got, s.replicas, bound)
@@ -152,8 +149,8 @@ func (s *Store) pipeline(ctx context.Context, to destination, commands []*comman
 	}
 }
 
-// gives reports whether the answer says to its owner that it has something
-// from now on, or for longer.
+// gives reports whether the answer grants something or extends it, so that the owner relies
+// on it.
 func (c *command) gives() bool {
 	return c.script.gives != "" && strings.ContainsAny(c.Val()[:min(1, len(c.Val()))], c.script.gives) //mutant:redis-confirms-what-gives
 }

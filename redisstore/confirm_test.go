@@ -30,12 +30,12 @@ func newGiven(t testing.TB, s *Store) *given {
 	g.up, g.reader = soonHold(t, s, up), soonHold(t, s, reader)
 	g.detached, g.blocker = soonHold(t, s, mutex("detached")), soonHold(t, s, mutex("placed"))
 	g.detached.NewID = store.Process{}.NewID()
-	until(t, "it is detached", func() bool { return s.Renew(t.Context(), []store.Hold{g.detached})[0].Err == nil })
+	until(t, "the hold is detached", func() bool { return s.Renew(t.Context(), []store.Hold{g.detached})[0].Err == nil })
 	if a, err := s.Change(t.Context(), g.up, 1, store.Full); err != nil || a.Granted {
-		t.Fatalf("an upgrade beside a reader: %+v, %v", a, err)
+		t.Fatalf("upgrade beside a reader: got %+v, %v", a, err)
 	}
 	if a := mustAsk(t, s, g.placed); a.Granted {
-		t.Fatal("two hold it")
+		t.Fatal("two claims hold the lock")
 	}
 	return g
 }
@@ -56,7 +56,7 @@ func (g *given) each(t testing.TB, f func(what string, tell func(*Store) error))
 		return func(s *Store) error {
 			a, err := s.Change(t.Context(), g.up, turn, weight)
 			if err == nil && !a.Granted {
-				t.Errorf("change %d: %+v", turn, a)
+				t.Errorf("change %d: got %+v, want it granted", turn, a)
 			}
 			return err
 		}
@@ -68,7 +68,7 @@ func (g *given) each(t testing.TB, f func(what string, tell func(*Store) error))
 	f("an ask that was granted before", ask(g.ask))
 	f("a renewal under another id, done before", func(s *Store) error { return s.Renew(t.Context(), []store.Hold{g.detached})[0].Err })
 	f("an upgrade that a release has granted", change(1, store.Full))
-	f("an upgrade that was told before", change(1, store.Full))
+	f("an upgrade that was reported before", change(1, store.Full))
 	f("a downgrade", change(2, store.Upgradeable))
 	f("a downgrade that was done before", change(2, store.Upgradeable))
 	f("an upgrade", change(3, store.Full))

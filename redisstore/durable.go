@@ -10,15 +10,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A notDurable says that a server does not report what is on its disk. Nothing was sent
+// A notDurable means that a server cannot report what is on its disk. No command was sent
 // to it.
 type notDurable struct{ err error }
 
 func (e *notDurable) Error() string { return e.err.Error() }
 func (e *notDurable) Unwrap() error { return e.err }
 
-// canSync asks a server once whether it reports what is on its disk, if that is to
-// be waited for: before anything is granted there, which would have to be taken back.
+// canSync asks a server, once, whether it can report what is on its disk, if Durable is set.
+// It runs before anything is granted there, which would otherwise have to be undone.
 func (s *Store) canSync(ctx context.Context, server redis.UniversalClient) error {
 	if !s.durable {
 		return nil
@@ -36,7 +36,7 @@ func (s *Store) canSync(ctx context.Context, server redis.UniversalClient) error
 	return err
 }
 
-// whyNotDurable is why WAITAOF cannot be used, or empty if it is not known.
+// whyNotDurable returns why WAITAOF cannot be used, or "" if the error does not tell.
 func whyNotDurable(err error) string {
 	var answer redis.Error
 	switch {
@@ -50,14 +50,13 @@ func whyNotDurable(err error) string {
 	return ""
 }
 
-// notSynced is why what was written before the WAITAOF is not on the server's disk
-// for sure, or nil if it is. Whatever the server has answered, what was written may
-// be there.
+// notSynced returns an error unless everything written before the WAITAOF is on the server's
+// disk for certain. It can be on the disk even if there is an error.
 func notSynced(wait *redis.IntSliceCmd, bound time.Duration) error {
 	n, err := wait.Result()
 	switch {
 	case err != nil:
-		return fmt.Errorf("whether it is on the server's disk is not known: %v", err) // not a kind of server error: it is indeterminate
+		return fmt.Errorf("whether it is on the server's disk is not known: %v", err) // %v, not %w: a server error would be definite, but this is indeterminate
 	case len(n) < 1 || n[0] < 1: //mutant:redis-not-on-disk
 		return fmt.Errorf("it is not on the server's disk within %v (appendfsync always is the quickest)", bound)
 	}

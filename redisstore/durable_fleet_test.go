@@ -29,7 +29,7 @@ func TestADurableStoreNeedsDiskAndReplicas(t *testing.T) {
 				t.Helper()
 				_, err := s.Ask(t.Context(), mutex(name))
 				if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), what) {
-					t.Errorf("an ask: %v, want indeterminate for the %s", err, what)
+					t.Errorf("Ask: %v, want indeterminate for the %s", err, what)
 				}
 			}
 			replica.Freeze()
@@ -40,7 +40,7 @@ func TestADurableStoreNeedsDiskAndReplicas(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.syncTime = 100 * time.Millisecond
-			until(t, "the replica confirms, and the disk does not", func() bool {
+			until(t, "the replica confirms, but not the disk", func() bool {
 				_, err := s.Ask(t.Context(), mutex("no disk"))
 				return err != nil && !store.Definite(err) && strings.Contains(err.Error(), "disk")
 			})
@@ -63,7 +63,7 @@ func TestADurableStoreBehindASentinel(t *testing.T) {
 			defer s.Close()
 			soonHold(t, s, mutex("n"))
 			if n := syncsAsked(t, primary); n < 2 {
-				t.Errorf("the disk was asked for %d times", n)
+				t.Errorf("got %d requests to sync, want at least 2", n)
 			}
 		})
 	}
@@ -77,7 +77,7 @@ func TestADurableStoreOfACluster(t *testing.T) {
 	s := durable(t, client, 0)
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"} {
 		h := soonHold(t, s, mutex(name))
-		until(t, "its renewal is on the disk", func() bool {
+		until(t, "the renewal is on the disk", func() bool {
 			err := s.Renew(t.Context(), []store.Hold{h})[0].Err
 			if err != nil && store.Definite(err) {
 				t.Fatal(err)
@@ -87,7 +87,7 @@ func TestADurableStoreOfACluster(t *testing.T) {
 	}
 	for _, server := range servers {
 		if n := syncsAsked(t, server); n < 3 {
-			t.Errorf("the disk of %s was asked for %d times", server.Addr, n)
+			t.Errorf("%s got %d requests to sync, want at least 3", server.Addr, n)
 		}
 	}
 	of := clientOf(t, servers[0].Addr)
@@ -103,7 +103,7 @@ func TestADurableStoreOfACluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		syncs := node.Options().Addr != servers[0].Addr
-		until(t, "the disk is known to have it, or not to", func() bool { // a server that syncs may be slow
+		until(t, "the server reports whether the write is on the disk", func() bool { // a server that syncs may be slow
 			_, err := s.Ask(t.Context(), c)
 			if err != nil && (store.Definite(err) || !strings.Contains(err.Error(), "disk")) {
 				t.Fatalf("%v, want indeterminate for the disk", err)
@@ -124,13 +124,13 @@ func TestWithoutTheRightToSyncNothingIsAsked(t *testing.T) {
 	server := testserver.Redis8(t, syncs...)
 	without := durable(t, user(t, server, "locks", rights(t)...), 0)
 	if _, err := without.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrDenied) {
-		t.Errorf("without +waitaof: %v, want not allowed", err)
+		t.Errorf("without +waitaof: %v, want ErrDenied", err)
 	}
 	if denied := denials(t, server); !slices.Contains(denied, "command waitaof") {
 		t.Errorf("the server refused %q", denied)
 	}
 	if n := clientOf(t, server.Addr).DBSize(t.Context()).Val(); n != 0 {
-		t.Errorf("%d keys were written", n)
+		t.Errorf("got %d keys written, want none", n)
 	}
 	soonHold(t, durable(t, user(t, server, "more", append(rights(t), "+waitaof")...), 0), mutex("m"))
 }
@@ -140,17 +140,17 @@ func TestTheCheckReportsWhetherAServerCanBeDurable(t *testing.T) {
 	can := durable(t, clientOf(t, testserver.Redis8(t, syncs...).Addr), 0)
 	for about, want := range map[string]string{"version": "Redis 8", "persistence": "nothing is reported as granted before it is synced"} {
 		if f := found(t, can, about); f.Level() != store.LevelOK || !strings.Contains(f.Text(), want) {
-			t.Errorf("%s: %s %q, want %q", about, f.Level(), f.Text(), want)
+			t.Errorf("%s: got %s %q, want %q", about, f.Level(), f.Text(), want)
 		}
 	}
 	cannot := durable(t, clientOf(t, testserver.Redis8(t).Addr), 0)
 	if f := found(t, cannot, "persistence"); !errors.Is(f.Err, store.ErrUnsupported) || !strings.Contains(f.Text(), "durable=1") || !strings.Contains(f.Run, "appendonly yes") {
-		t.Errorf("without a file: %s %q, run %q", f.Level(), f.Text(), f.Run)
+		t.Errorf("without a file: got %s %q, run %q", f.Level(), f.Text(), f.Run)
 	}
 	for version, ok := range map[string]bool{"7.0.15": false, "7.2.0": true} {
 		f := can.version("redis_version:" + version + "\r\n")
 		if ok && f.Err != nil || !ok && (!errors.Is(f.Err, store.ErrUnsupported) || !strings.Contains(f.Text(), "7.2")) {
-			t.Errorf("%s: %s %q", version, f.Level(), f.Text())
+			t.Errorf("%s: got %s %q", version, f.Level(), f.Text())
 		}
 	}
 }

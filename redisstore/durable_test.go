@@ -38,7 +38,7 @@ func TestADurableStoreSaysWhatARestartLoses(t *testing.T) {
 		}
 		d := s.Describe()
 		if !strings.Contains(d.Loses, loses) || strings.Contains(d.Loses, "restart") || slices.Contains(d.Forgets, store.AccidentRestart) {
-			t.Errorf("it loses %q, forgets by %v", d.Loses, d.Forgets)
+			t.Errorf("got Loses %q, Forgets %v", d.Loses, d.Forgets)
 		}
 		if _, lacks := d.Lacks[store.PromiseNotificationToken]; !lacks || !slices.Contains(d.Forgets, store.AccidentWipe) {
 			t.Errorf("%+v", d)
@@ -66,12 +66,12 @@ func TestWhyAServerCannotBeDurable(t *testing.T) {
 	} {
 		why := whyNotDurable(c.err)
 		if (why == "") != (c.says == "") || !strings.Contains(why, c.says) {
-			t.Errorf("%v: %q, want it to say %q", c.err, why, c.says)
+			t.Errorf("%v: got %q, want %q in it", c.err, why, c.says)
 		}
 		if why != "" {
 			err := s.failed("ask", &notDurable{fmt.Errorf("%s: %w", why, c.err)})
 			if !errors.Is(err, store.ErrUnsupported) || !store.Definite(err) {
-				t.Errorf("%v, want an ErrUnsupported", err)
+				t.Errorf("got %v, want ErrUnsupported", err)
 			}
 		}
 	}
@@ -86,8 +86,8 @@ func TestAnUnsyncedGrantIsIndeterminate(t *testing.T) {
 	for what, set := range map[string]func(*redis.IntSliceCmd){
 		"not in time":     func(c *redis.IntSliceCmd) { c.SetVal([]int64{0, 0}) },
 		"no answer":       func(c *redis.IntSliceCmd) { c.SetErr(context.DeadlineExceeded) },
-		"an error of its": func(c *redis.IntSliceCmd) { c.SetErr(answerOf("ERR unknown command 'waitaof'")) },
-		"nothing said":    func(c *redis.IntSliceCmd) { c.SetVal(nil) },
+		"an error":        func(c *redis.IntSliceCmd) { c.SetErr(answerOf("ERR unknown command 'waitaof'")) },
+		"an empty answer": func(c *redis.IntSliceCmd) { c.SetVal(nil) },
 	} {
 		c := redis.NewIntSliceCmd(t.Context(), "waitaof", 1, 0, 10)
 		set(c)
@@ -126,19 +126,19 @@ func TestAnswersOfADurableStoreSurviveARestart(t *testing.T) {
 			before := syncsAsked(t, server)
 			h := soonHold(t, s, mutex("n"))
 			if n := syncsAsked(t, server) - before; n < 2 { // killing the process loses nothing that it wrote: a crash of the machine would lose this
-				t.Fatalf("the disk was asked for %d times, want once for the server and once for the grant", n)
+				t.Fatalf("got %d requests to sync, want one for the server and one for the grant", n)
 			}
 			server.Kill()
 			server.Restart()
 			until(t, "the hold is renewed", func() bool {
 				r := s.Renew(t.Context(), []store.Hold{h})
 				if errors.Is(r[0].Err, store.ErrLost) {
-					t.Fatal("it is lost")
+					t.Fatal("the hold was lost")
 				}
 				return r[0].Err == nil
 			})
 			if a := mustAsk(t, s, mutex("n")); a.Granted {
-				t.Fatal("two hold it")
+				t.Fatal("two claims hold the lock")
 			}
 		})
 	}
@@ -154,12 +154,12 @@ func TestAnUnsyncedAnswerIsNotReturned(t *testing.T) {
 			c := mutex("n")
 			_, err := s.Ask(t.Context(), c)
 			if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), "disk") {
-				t.Fatalf("an ask: %v, want indeterminate", err)
+				t.Fatalf("Ask: %v, want indeterminate", err)
 			}
 			if err := client.ConfigSet(t.Context(), "appendfsync", "always").Err(); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "it is on the disk", func() bool {
+			until(t, "the write is on the disk", func() bool {
 				a, err := s.Ask(t.Context(), c)
 				return err == nil && a.Granted
 			})
@@ -186,10 +186,10 @@ func TestDurableIsRefusedWhereTheServerCannot(t *testing.T) {
 				return // the installed server has WAITAOF
 			}
 			if _, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrUnsupported) {
-				t.Fatalf("%v, want an ErrUnsupported", err)
+				t.Fatalf("got %v, want ErrUnsupported", err)
 			}
 			if n := clientOf(t, server.Addr).DBSize(t.Context()).Val(); n != 0 {
-				t.Fatalf("%d keys were written", n)
+				t.Fatalf("got %d keys written, want none", n)
 			}
 		})
 	}

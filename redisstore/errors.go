@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// failed makes an error of the client or the server one for people. what was
-// tried names the name or key.
+// failed turns an error of the client or the server into one of package store. what is the
+// operation and its name or key.
 func (s *Store) failed(what string, err error) error {
 	if no := (*notDurable)(nil); errors.As(err, &no) {
 		return fmt.Errorf("%w: %s on %s: %w", store.ErrUnsupported, what, s.address, err)
@@ -41,12 +41,12 @@ func (s *Store) failed(what string, err error) error {
 	return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
 }
 
-// forbids reports whether a server says that this user may not do that.
+// forbids reports whether the server says that this user lacks a right.
 func forbids(text string) bool {
 	return has(text, "NOPERM", "No permissions", "The user executing the script", "ACL failure in script") //mutant:redis-denied-texts
 }
 
-// has reports whether one of the parts is in the text.
+// has reports whether text contains one of the parts.
 func has(text string, parts ...string) bool {
 	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
 }
@@ -55,7 +55,7 @@ func (s *Store) corrupt(key string) error {
 	return fmt.Errorf("%w: key %q on %s holds a value that was not written by holdfast, or is damaged: it was not changed; delete it if nothing else uses it", store.ErrCorrupt, key, s.address)
 }
 
-// otherForm is the error of a value of another stored form.
+// otherForm returns the error for a value in another version of the format.
 func (s *Store) otherForm(key string, have byte) error {
 	where := fmt.Sprintf("key %q on %s", key, s.address)
 	if have >= '0' && have < '0'+version {
@@ -64,5 +64,5 @@ func (s *Store) otherForm(key string, have byte) error {
 	return store.NewerFormError(where, int(have)-'0', version)
 }
 
-// bounds are the limits of the stored form.
+// bounds are the limits of the stored format.
 var bounds = store.Bounds{Min: minTTL, Max: maxTTL, On: "Redis"}

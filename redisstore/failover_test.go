@@ -58,7 +58,7 @@ func hold(t *testing.T, here, there *holdfast.Locker, ttl time.Duration, names .
 // outlive waits until each lease was renewed after at, and then releases all of them: the waiter is granted, with a larger token.
 func (h *holding) outlive(at time.Time) {
 	h.t.Helper()
-	until(h.t, "all are renewed by the new server", func() bool {
+	until(h.t, "the new server has renewed all", func() bool {
 		for _, l := range h.leases {
 			if !l.Valid() {
 				h.t.Fatalf("%s was lost", l.Name())
@@ -71,7 +71,7 @@ func (h *holding) outlive(at time.Time) {
 	})
 	select {
 	case <-h.waiter:
-		h.t.Fatal("the waiter is in, beside the holder")
+		h.t.Fatal("the waiter is granted while the lock is held")
 	default:
 	}
 	for _, l := range h.leases {
@@ -85,20 +85,20 @@ func (h *holding) outlive(at time.Time) {
 			return
 		}
 		if l.Token() <= h.leases[0].Token() {
-			h.t.Errorf("the waiter has token %d after %d", l.Token(), h.leases[0].Token())
+			h.t.Errorf("the waiter has token %d after %d, want a larger one", l.Token(), h.leases[0].Token())
 		}
 		if err := l.Release(); err != nil {
 			h.t.Error(err)
 		}
 	case <-time.After(patience):
-		h.t.Fatal("the waiter does not get in")
+		h.t.Fatal("the waiter is not granted")
 	}
 }
 
 // queued waits until there is a waiter for the name.
 func queued(t testing.TB, s *Store, name string) {
 	t.Helper()
-	until(t, "one waits", func() bool { return len(state(t, s, name).Entries) == 2 })
+	until(t, "a claim waits", func() bool { return len(state(t, s, name).Entries) == 2 })
 }
 
 func TestAClusterFailOverLosesNoReplicatedLease(t *testing.T) {
@@ -128,12 +128,12 @@ func TestAClusterFailOverLosesNoReplicatedLease(t *testing.T) {
 			m.Kill()
 			h.outlive(time.Now())
 			if role, err := clientOf(t, replicas[i].Addr).Do(t.Context(), "ROLE").Slice(); err != nil || role[0] != "master" {
-				t.Errorf("the replica's role is %v, %v", role, err)
+				t.Errorf("got role %v of the replica, %v", role, err)
 			}
 			return
 		}
 	}
-	t.Fatalf("none of the servers is %s", node.Options().Addr)
+	t.Fatalf("no server has the address %s", node.Options().Addr)
 }
 
 // A client that may read from replicas still sends them nothing: a replica may not have received who holds a name.
@@ -147,10 +147,10 @@ func TestNoReplicaIsAskedAtAnyRoutingOfTheClient(t *testing.T) {
 		c := mutex(fmt.Sprint("name ", i))
 		h := mustHold(t, s, c)
 		if a, err := s.Poll(t.Context(), mutex(c.Name)); err != nil || a.Granted {
-			t.Errorf("a look: %+v, %v", a, err)
+			t.Errorf("Poll: got %+v, %v", a, err)
 		}
 		if r := s.Renew(t.Context(), []store.Hold{h, h}); r[0].Err != nil || r[1].Err != nil {
-			t.Errorf("renewals: %v, %v", r[0].Err, r[1].Err)
+			t.Errorf("Renew: %v, %v", r[0].Err, r[1].Err)
 		}
 		if err := s.Release(t.Context(), h); err != nil {
 			t.Error(err)
@@ -162,11 +162,11 @@ func TestNoReplicaIsAskedAtAnyRoutingOfTheClient(t *testing.T) {
 	}
 	for _, r := range replicas {
 		if n := runs(t, clientOf(t, r.Addr)); n > 0 {
-			t.Errorf("a replica ran %d scripts", n)
+			t.Errorf("a replica ran %d scripts, want none", n)
 		}
 	}
 	if asked < 250 {
-		t.Errorf("the masters ran %d scripts", asked)
+		t.Errorf("the masters ran %d scripts, want 250 or more", asked)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestASentinelFailOverLosesNoReplicatedLease(t *testing.T) {
 	c.primary.Kill()
 	h.outlive(time.Now())
 	if role, err := clientOf(t, c.replica.Addr).Do(t.Context(), "ROLE").Slice(); err != nil || role[0] != "master" {
-		t.Errorf("the replica's role is %v, %v", role, err)
+		t.Errorf("got role %v of the replica, %v", role, err)
 	}
 
 	c.primary.Restart()
@@ -236,7 +236,7 @@ func TestASentinelFailOverLosesNoReplicatedLease(t *testing.T) {
 	late := storeOn(t, old, nil)
 	defer late.Close()
 	if _, err := late.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "READONLY") {
-		t.Errorf("an ask of the old primary: %v, want a READONLY", err)
+		t.Errorf("Ask of the old primary: %v, want READONLY", err)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestAHungSentinelDoesNotHideTheNewPrimary(t *testing.T) {
 	for _, s := range watching {
 		clients = append(clients, clientOf(t, s.Addr))
 	}
-	until(t, "one Sentinel is listened to", func() bool {
+	until(t, "the client listens to a Sentinel", func() bool {
 		for i, c := range clients {
 			info, err := c.Info(t.Context(), "stats").Result()
 			if err == nil && redisinfo.Field(info, "pubsub_channels") != "0" && strings.Contains(c.ClientList(t.Context()).Val(), "sub=2") {
@@ -271,7 +271,7 @@ func TestAHungSentinelDoesNotHideTheNewPrimary(t *testing.T) {
 	watching[asked].Freeze()
 	c.primary.Kill()
 	killed := time.Now()
-	until(t, "the lease is renewed by the new primary", func() bool {
+	until(t, "the new primary renews the lease", func() bool {
 		if !lease.Valid() {
 			t.Fatal("the lease was lost")
 		}
@@ -316,7 +316,7 @@ func TestLocksAndNotificationsSurviveAManualFailOver(t *testing.T) {
 		}
 		return err == nil && role[0] == "master"
 	})
-	until(t, "the hold is renewed by the new primary", func() bool {
+	until(t, "the new primary renews the hold", func() bool {
 		r := s.Renew(t.Context(), []store.Hold{h})[0]
 		if errors.Is(r.Err, store.ErrLost) {
 			t.Fatal(r.Err)
@@ -327,7 +327,7 @@ func TestLocksAndNotificationsSurviveAManualFailOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	woken := false
-	until(t, "the waiter is woken, or told to look", func() bool {
+	until(t, "the waiter is notified", func() bool {
 		select {
 		case got := <-notifications:
 			woken = got == store.Notification{} || got.ID == w.ID
@@ -336,7 +336,7 @@ func TestLocksAndNotificationsSurviveAManualFailOver(t *testing.T) {
 		return woken
 	})
 	if a := mustAsk(t, s, w); !a.Granted || a.Token <= h.Token {
-		t.Errorf("the waiter gets %+v", a)
+		t.Errorf("the waiter: got %+v", a)
 	}
 }
 
@@ -365,10 +365,10 @@ func TestAMailboxAtACutOffPrimaryIsReopenedAtTheNewOne(t *testing.T) {
 	select {
 	case h := <-notifications:
 		if h != (store.Notification{}) {
-			t.Errorf("notification %+v, want the zero notification", h)
+			t.Errorf("got notification %+v, want the zero notification", h)
 		}
 	case <-time.After(patience):
-		t.Fatal("no notification")
+		t.Fatal("got no notification")
 	}
 	names := 0
 	until(t, "notifications arrive", func() bool {
@@ -398,11 +398,11 @@ func TestWhileNoPrimaryAnswersATryIsIndeterminate(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := l.Mutex("n").TryLock(ctx); !errors.Is(err, holdfast.ErrUnavailable) {
-		t.Errorf("a try: %v, want unavailable", err)
+		t.Errorf("TryLock: %v, want ErrUnavailable", err)
 	}
 	c.primary.Restart()
 	sentinel.Restart()
-	until(t, "it is back", func() bool {
+	until(t, "the primary answers again", func() bool {
 		lease, err := l.Mutex("n").TryLock(ctx)
 		return err == nil && lease.Release() == nil
 	})

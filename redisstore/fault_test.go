@@ -67,7 +67,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 			t.Errorf("%s: %v, want indeterminate", what, err)
 		}
 		if n := runs(t, direct) - before; n != 1 {
-			t.Errorf("%s was run %d times", what, n)
+			t.Errorf("%s ran %d times, want once", what, n)
 		}
 	}
 	for _, try := range []bool{false, true} {
@@ -80,17 +80,17 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 			t.Errorf("the repeated renewal: %v", err)
 		}
 		if n := len(state(t, s, c.Name).Entries); n != 1 {
-			t.Errorf("%d entries of one claim", n)
+			t.Errorf("got %d entries of one claim, want 1", n)
 		}
 		lose("release", func() error { return s.Release(t.Context(), h) })
 		if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
-			t.Errorf("the repeated release: %v, want lost: it is no longer there", err)
+			t.Errorf("the repeated release: %v, want ErrLost, as the hold is gone", err)
 		}
-		lose("release of whatever there is", func() error {
+		lose("release without a token", func() error {
 			return s.Release(t.Context(), store.Hold{Name: h.Name, ID: h.ID})
 		})
 		if err := s.Release(t.Context(), store.Hold{Name: h.Name, ID: h.ID}); err != nil {
-			t.Errorf("the repeated release of whatever there is: %v", err)
+			t.Errorf("the repeated release without a token: %v", err)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestWhenTheAnswersOfAPipelineAreLostEveryRepeatIsRight(t *testing.T) {
 		}
 	}
 	if n := runs(t, direct) - before; n != len(holds) {
-		t.Errorf("%d renewals were run, want %d", n, len(holds))
+		t.Errorf("got %d renewals run, want %d", n, len(holds))
 	}
 	for i, r := range s.Renew(t.Context(), holds) {
 		if r.Err != nil {
@@ -161,12 +161,12 @@ func TestAFrozenServerDelaysNoCallBeyondItsContext(t *testing.T) {
 	}
 	wg.Wait() // though nothing has been answered
 	if indeterminate != len(claims) {
-		t.Errorf("%d of %d asks of a frozen server were indeterminate", indeterminate, len(claims))
+		t.Errorf("got %d of %d asks of a frozen server indeterminate, want all", indeterminate, len(claims))
 	}
 	server.Thaw()
 
 	// Some asks arrive late. All of them can be released by their ids.
-	until(t, "nothing but what was held before is left", func() bool {
+	until(t, "only the earlier hold is left", func() bool {
 		for _, c := range claims {
 			if err := s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID}); err != nil && store.Definite(err) {
 				t.Fatalf("withdrawal: %v", err)
@@ -182,6 +182,6 @@ func TestAFrozenServerDelaysNoCallBeyondItsContext(t *testing.T) {
 		return slices.Equal(left, []string{"held"})
 	})
 	if err := calm.Renew(t.Context(), []store.Hold{held})[0].Err; err != nil {
-		t.Errorf("renewal of what was held before: %v", err)
+		t.Errorf("renewal of the earlier hold: %v", err)
 	}
 }

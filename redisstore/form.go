@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// The stored form, which the package comment describes; lua/line.lua (a string) and
-// lua/tree.lua (a hash) are its other half. A hash is read here as the string that
-// it would be: view.lua answers so.
+// The stored format, which the package comment describes. lua/line.lua (a string) and
+// lua/tree.lua (a hash) implement it on the server. view.lua returns a hash in the format
+// of the string, so this file reads only that.
 const (
 	magic    = "hf"
 	version  = 3
@@ -23,13 +23,13 @@ const (
 
 var le = binary.LittleEndian
 
-// entry is an entry as stored, less the owner and the reason behind it.
+// entry is an entry as stored, without the owner and the reason that follow it.
 type entry struct {
 	Token, Since, Expires     float64
 	ID                        [32]byte
 	MinHold                   float64
 	Owner                     uint16 // length
-	Reason                    uint8  // length: why it was broken, or of a waiter and of a hold whose upgrade is pending why it asks the holders to give up
+	Reason                    uint8  // length: why it was broken, or (a waiter or a pending upgrade) why it asks the holders to give up
 	LockDelay, UpgradeToken   float64
 	Limit, Weight, Want, Turn uint32
 	N                         uint16
@@ -42,8 +42,8 @@ const (
 	flagShown   = 2
 )
 
-// claimed is the entry of a claim from its id on, as it is once granted: the
-// script stores it unread.
+// claimed returns the entry of a claim, from the id on, as it is once granted. The script
+// stores it without reading it.
 func claimed(c *store.Claim) string {
 	b := make([]byte, 0, entrySize+len(c.Owner))
 	b = hex.AppendEncode(b, c.ID[:])
@@ -65,7 +65,7 @@ func appendFloat(b []byte, v int64) []byte { return le.AppendUint64(b, math.Floa
 
 func float(s string) int64 { return int64(math.Float64frombits(le.Uint64([]byte(s[:8])))) }
 
-// parse reads a stored value; key names it in errors.
+// parse reads a stored value. The key is for errors.
 func (s *Store) parse(key, value string) (q queue.Queue, err error) {
 	if value == "" {
 		return q, nil
@@ -117,13 +117,12 @@ func parseEntries(s string) (all []queue.Entry, err error) {
 	return all, nil
 }
 
-// micros rounds up, so that no hold is shorter than was asked for.
+// micros rounds up, so that no hold is shorter than requested.
 func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
 
 func duration(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
 
-// escape keeps a brace in a name from ending the hash tag, and two names from
-// meeting.
+// escape keeps a brace in a name from ending the hash tag, and two names from sharing a key.
 var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
 
 func (s *Store) key(name string) string {
@@ -133,7 +132,7 @@ func (s *Store) key(name string) string {
 	return s.prefix + "{" + name + "}"
 }
 
-// name is the name whose key it is, or false for a key that key never made.
+// name returns the name that belongs to the key, or false if key never returns that key.
 func (s *Store) name(key string) (string, bool) {
 	name, ok := strings.CutPrefix(key, s.prefix+"{")
 	if !ok {

@@ -22,20 +22,20 @@ func TestNoTwoNamesHaveOneKeyAndEachIsInItsOwnHashTag(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := name.Draw(t, "a"), name.Draw(t, "b")
 		if ka, kb := s.key(a), s.key(b); (a == b) != (ka == kb) {
-			t.Errorf("%q and %q have the keys %q and %q", a, b, ka, kb)
+			t.Errorf("%q and %q: got keys %q and %q", a, b, ka, kb)
 		}
 		back, ok := s.name(s.key(a))
 		if !ok || back != a {
-			t.Errorf("%q has the key %q, which is read as %q, %v", a, s.key(a), back, ok)
+			t.Errorf("%q: got key %q, read as %q, %v", a, s.key(a), back, ok)
 		}
 		// Redis finds the tag so: from the first opening brace to the next closing one.
 		_, rest, _ := strings.Cut(s.key(a), "{")
 		tag, rest, _ := strings.Cut(rest, "}")
 		if tag == "" || rest != "" {
-			t.Errorf("the hash tag of %q is %q, and %q follows", s.key(a), tag, rest)
+			t.Errorf("%q: got hash tag %q, followed by %q", s.key(a), tag, rest)
 		}
 		if name, ok := s.name(b); ok && s.key(name) != b {
-			t.Errorf("the key %q is read as %q, whose key is %q", b, name, s.key(name))
+			t.Errorf("key %q: got name %q, with key %q", b, name, s.key(name))
 		}
 	})
 }
@@ -52,7 +52,7 @@ func TestOrdinaryNamesCanBeReadInTheirKeys(t *testing.T) {
 		"holdfast:{nightly}": "holdfast:{holdfast:%7Bnightly%7D}",
 	} {
 		if got := s.key(name); got != key {
-			t.Errorf("the key of %q is %q, want %q", name, got, key)
+			t.Errorf("%q: got key %q, want %q", name, got, key)
 		}
 	}
 }
@@ -67,22 +67,22 @@ func TestForeignDataIsReportedAndLeftAlone(t *testing.T) {
 		value string
 		want  error
 	}{
-		"a string of somebody else": {"hello world", store.ErrCorrupt},
-		"an empty string":           {"", store.ErrCorrupt},
-		"a value cut off":           {good[:len(good)-1], store.ErrCorrupt},
-		"a head cut off":            {good[:10], store.ErrCorrupt},
-		"a value with a tail":       {good + "x", store.ErrCorrupt},
-		"a newer form":              {"hf4" + good[3:], store.ErrUnsupported},
-		"a newer form, idle":        {"hf4" + good[3:11], store.ErrUnsupported},
-		"the form before":           {"hf2" + good[3:], store.ErrUnsupported},
-		"the form before, idle":     {"hf2" + good[3:11], store.ErrUnsupported},
-		"a form of other versions":  {"hf:" + good[3:], store.ErrUnsupported},
-		"a list":                    {"list", store.ErrCorrupt},
-		"a hash":                    {"hash", store.ErrCorrupt},
-		"a head of somebody else":   {"h:hello", store.ErrCorrupt},
-		"an empty head":             {"h:", store.ErrCorrupt},
-		"a head that is cut off":    {"h:hf3" + good[3:11], store.ErrCorrupt},
-		"a head of a newer form":    {"h:hf4" + good[3:11], store.ErrUnsupported},
+		"a string of another program": {"hello world", store.ErrCorrupt},
+		"an empty string":             {"", store.ErrCorrupt},
+		"a value cut off":             {good[:len(good)-1], store.ErrCorrupt},
+		"a head cut off":              {good[:10], store.ErrCorrupt},
+		"a value with a tail":         {good + "x", store.ErrCorrupt},
+		"a newer form":                {"hf4" + good[3:], store.ErrUnsupported},
+		"a newer form, idle":          {"hf4" + good[3:11], store.ErrUnsupported},
+		"the form before":             {"hf2" + good[3:], store.ErrUnsupported},
+		"the form before, idle":       {"hf2" + good[3:11], store.ErrUnsupported},
+		"a form of other versions":    {"hf:" + good[3:], store.ErrUnsupported},
+		"a list":                      {"list", store.ErrCorrupt},
+		"a hash":                      {"hash", store.ErrCorrupt},
+		"a head of another program":   {"h:hello", store.ErrCorrupt},
+		"an empty head":               {"h:", store.ErrCorrupt},
+		"a head that is cut off":      {"h:hf3" + good[3:11], store.ErrCorrupt},
+		"a head of a newer form":      {"h:hf4" + good[3:11], store.ErrUnsupported},
 	} {
 		t.Run(what, func(t *testing.T) {
 			name := "not ours: " + what
@@ -150,7 +150,7 @@ func TestForeignDataIsReportedAndLeftAlone(t *testing.T) {
 				other = other || st.Name == newest.Name && err == nil
 			}
 			if !found || !other {
-				t.Errorf("in the list of all names: this one %v, another %v", found, other)
+				t.Errorf("listed all names: got this one %v, others %v", found, other)
 			}
 		})
 	}
@@ -163,8 +163,8 @@ func TestADamagedHashIsReportedAndLeftAlone(t *testing.T) {
 		"a node cut off":   func(key string, _ store.Hold) error { return s.client.HSet(t.Context(), key, "t0:0", "x").Err() },
 		"an entry cut off": func(key string, h store.Hold) error { return s.client.HSet(t.Context(), key, h.ID.String(), "x").Err() },
 		"no such entry":    func(key string, h store.Hold) error { return s.client.HDel(t.Context(), key, h.ID.String()).Err() },
-		"no such place":    func(key string, h store.Hold) error { return s.client.HDel(t.Context(), key, "#0").Err() },
-		"a node of nobody": func(key string, h store.Hold) error {
+		"no such position": func(key string, h store.Hold) error { return s.client.HDel(t.Context(), key, "#0").Err() },
+		"an unneeded node": func(key string, h store.Hold) error {
 			return s.client.HSet(t.Context(), key, "t0:0", strings.Repeat("\x00", 12*usual.fanout)).Err()
 		},
 	} {
@@ -181,10 +181,10 @@ func TestADamagedHashIsReportedAndLeftAlone(t *testing.T) {
 			try := mutex(name)
 			try.Try = true
 			if _, err := s.Ask(t.Context(), try); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), what) {
-				t.Errorf("a try: %v", err)
+				t.Errorf("a try: %v, want ErrCorrupt", err)
 			}
 			if after := s.client.Dump(t.Context(), s.key(name)).Val(); after != before {
-				t.Error("it was changed")
+				t.Error("the value was changed")
 			}
 		})
 	}
@@ -205,7 +205,7 @@ func TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry(t *testing.T) {
 	}
 	for _, d := range []time.Duration{-1, 1, time.Minute - 1, 365*24*time.Hour + 1, math.MaxInt64} {
 		if _, err := New(clientOf(t, "127.0.0.1:1"), &Options{TokenRetention: d}); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "TokenRetention") {
-			t.Errorf("%v: %v", d, err)
+			t.Errorf("%v: got %v, want ErrInvalid", d, err)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func remembered(t *testing.T, s *Store, retention time.Duration) {
 	check := func(what, name string, want time.Duration) {
 		t.Helper()
 		if d := left(name); d <= want-slack || d > want+time.Second {
-			t.Errorf("%s: the key lives for %v, want %v", what, d, want)
+			t.Errorf("%s: got a key that lives for %v, want %v", what, d, want)
 		}
 	}
 	c := mutex("plain")
@@ -234,7 +234,7 @@ func remembered(t *testing.T, s *Store, retention time.Duration) {
 		t.Fatal(err)
 	}
 	if d := left(c.Name); d <= retention-slack {
-		t.Errorf("released: the key lives for %v, want at least %v", d, retention)
+		t.Errorf("released: got a key that lives for %v, want at least %v", d, retention)
 	}
 
 	long := mutex("long")
@@ -243,7 +243,7 @@ func remembered(t *testing.T, s *Store, retention time.Duration) {
 	check("with a minimum hold", long.Name, retention+100*time.Hour)
 	waits := mutex(long.Name)
 	mustAsk(t, s, waits)
-	check("somebody waits", long.Name, retention+long.TTL+long.LockDelay) // the minimum does not count before it was shown
+	check("a claim waits", long.Name, retention+long.TTL+long.LockDelay) // the minimum does not count before it was shown
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func remembered(t *testing.T, s *Store, retention time.Duration) {
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	check("released, and in the way", long.Name, retention+100*time.Hour)
+	check("released, with a minimum hold", long.Name, retention+100*time.Hour)
 
 	many := mutex("many")
 	many.Limit, many.Weight, many.TTL = 1000, 1, time.Hour
@@ -263,7 +263,7 @@ func remembered(t *testing.T, s *Store, retention time.Duration) {
 	between := func(what string, least, most time.Duration) {
 		t.Helper()
 		if d := left(many.Name); d <= least-slack || d > most+time.Second {
-			t.Errorf("%s: the key lives for %v, want %v to %v", what, d, least, most)
+			t.Errorf("%s: got a key that lives for %v, want %v to %v", what, d, least, most)
 		}
 	}
 	between("many", retention+time.Hour, retention+time.Hour+time.Minute)
@@ -297,7 +297,7 @@ func TestTokensGrowWhenTheClockOfTheServerIsBehind(t *testing.T) {
 	for range 5 {
 		h := mustHold(t, s, mutex("n"))
 		if h.Token <= last {
-			t.Errorf("token %d after %d", h.Token, last)
+			t.Errorf("got token %d after %d, want a larger one", h.Token, last)
 		}
 		last = h.Token
 		if err := s.Release(t.Context(), h); err != nil {
@@ -321,16 +321,16 @@ func TestPrefixesAreApart(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n++; len(st.Entries) != 1 || st.Entries[0].ID != h.ID {
-				t.Errorf("prefix %q lists %+v", s.prefix, st)
+				t.Errorf("prefix %q: got %+v listed", s.prefix, st)
 			}
 		}
 		if n != 1 {
-			t.Errorf("prefix %q lists %d names", s.prefix, n)
+			t.Errorf("prefix %q: got %d names listed, want 1", s.prefix, n)
 		}
 		defer s.Close()
 	}
 	if _, err := New(client, &Options{Prefix: "a{b"}); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("a prefix with a brace: %v", err)
+		t.Errorf("a prefix with a brace: %v, want ErrInvalid", err)
 	}
 }
 
@@ -348,7 +348,7 @@ func TestANotificationIsReadWithItsBlockOrWithout(t *testing.T) {
 		"17 " + id.String():                        {},
 	} {
 		if h, ok := s.notification(payload); h != want && ok || ok != (want != store.Notification{}) {
-			t.Errorf("%q is read as %+v, %v, want %+v", payload, h, ok, want)
+			t.Errorf("%q: got %+v, %v, want %+v", payload, h, ok, want)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestFreedHoldsStayInEachFormOfAName(t *testing.T) {
 			return out
 		}
 		if form != want || !slices.Equal(left, ids(freed)) || !slices.Equal(holds, ids(held)) {
-			t.Fatalf("%s: a %s with %+v, want a %s with %v freed and %v held", what, form, q.Entries, want, ids(freed), ids(held))
+			t.Fatalf("%s: got a %s with %+v, want a %s with %v freed and %v held", what, form, q.Entries, want, ids(freed), ids(held))
 		}
 	}
 	const str, hash = "string with what is freed", "hash with what is freed"
@@ -71,10 +71,10 @@ func TestFreedHoldsStayInEachFormOfAName(t *testing.T) {
 	frees(c, "the third")
 	check("four", str, []store.Hold{a, b, c, d}, nil)
 	if left := s.client.PTTL(t.Context(), s.key("n")).Val(); left < store.TokenRetention+3*time.Hour-slack {
-		t.Errorf("the key lives for %v: less than what it has", left)
+		t.Errorf("the key lives for %v, less than its entries", left)
 	}
 	storetest.IsLostFor(t, "the second", s.Release(t.Context(), b), "the release")
-	check("one given back", str, []store.Hold{a, c, d}, nil)
+	check("one released", str, []store.Hold{a, c, d}, nil)
 
 	e, f := take(time.Hour), take(time.Hour)
 	check("three, beside two", hash, []store.Hold{a, c, d}, []store.Hold{e, f})
@@ -90,6 +90,6 @@ func TestFreedHoldsStayInEachFormOfAName(t *testing.T) {
 	}
 	check("none", "hash", nil, []store.Hold{e, f})
 	if st := state(t, s, "n"); len(st.Entries) != 2 {
-		t.Errorf("listed: %+v", st.Entries)
+		t.Errorf("got %+v listed, want two", st.Entries)
 	}
 }

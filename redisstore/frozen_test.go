@@ -16,7 +16,7 @@ import (
 // on a server that is not frozen are lost in that time too, the run proves nothing.
 func TestAFrozenMasterLosesNoLeaseOnTheOthers(t *testing.T) {
 	t.Parallel()
-	for what, o := range map[string]*Options{"alone": nil, "each asked by WAIT too": {Replicas: 1}} {
+	for what, o := range map[string]*Options{"alone": nil, "each master asked by WAIT, too": {Replicas: 1}} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			const names, ttl = 396, 12 * time.Second // two thirds of them on the healthy ones
@@ -89,16 +89,16 @@ func TestAFrozenMasterLosesNoLeaseOnTheOthers(t *testing.T) {
 			})
 			lost, _ := count(healthy)
 			onFrozen, _ := count(frozen)
-			t.Logf("lost: %d of %d whose masters answer, %d of %d on the frozen one", lost, len(healthy), onFrozen, len(frozen))
+			t.Logf("lost: %d of %d with healthy masters, %d of %d on the frozen one", lost, len(healthy), onFrozen, len(frozen))
 			if slow, _ := count(control); lost > 0 && slow > 0 {
-				t.Logf("this machine is too slow to tell anything: of %d leases on a server that was not frozen %d are lost", len(control), slow)
+				t.Logf("this machine is too slow: of %d leases on a healthy server %d were lost", len(control), slow)
 			} else if lost > 0 {
-				t.Errorf("%d of %d leases were lost whose masters answer", lost, len(healthy))
+				t.Errorf("got %d of %d leases with healthy masters lost", lost, len(healthy))
 			}
 
 			masters[1].Thaw()
 			for _, lease := range append(frozen, healthy...) {
-				until(t, lease.Name()+" is given back", func() bool {
+				until(t, lease.Name()+" is released", func() bool {
 					if !lease.Valid() { // its lease was lost, or its release got no answer in time, or came too late
 						if lease, err = l.Mutex(lease.Name()).Lock(t.Context()); err != nil {
 							t.Fatal(err)

@@ -66,10 +66,10 @@ func TestOnAFullServerLeasesAreRenewedAndReleased(t *testing.T) {
 				one.Limit, one.Weight = 1000, 1
 				before := direct.Dump(t.Context(), s.key(name)).Val()
 				if a, err := s.Ask(t.Context(), one); !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-					t.Errorf("one more of many, %s: %+v, %v", name, a, err)
+					t.Errorf("one more of many, %s: got %+v, %v, want indeterminate", name, a, err)
 				}
 				if after := direct.Dump(t.Context(), s.key(name)).Val(); after != before {
-					t.Errorf("one more of many, %s: it was written", name)
+					t.Errorf("one more of many, %s: the value was written", name)
 				}
 			}
 			for _, holds := range [][]store.Hold{line, tree} {
@@ -92,7 +92,7 @@ func TestOnAFullServerLeasesAreRenewedAndReleased(t *testing.T) {
 					}
 					a, err := s.Ask(t.Context(), c)
 					if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), "maxmemory") {
-						t.Errorf("an ask for %q, try %v: %+v, %v, want indeterminate, and why", name, try, a, err)
+						t.Errorf("Ask for %q, try %v: got %+v, %v, want indeterminate with the cause", name, try, a, err)
 					}
 				}
 			}
@@ -114,35 +114,35 @@ func TestOnAFullServerLeasesAreRenewedAndReleased(t *testing.T) {
 				t.Errorf("a longer renewal: %v", err)
 			}
 			if left := state(t, s, "lone").Entries[0].Expires; left < 30*time.Minute {
-				t.Errorf("it expires in %v, and was renewed for an hour", left)
+				t.Errorf("the hold expires in %v, but was renewed for an hour", left)
 			}
 			again := mutex("lone")
 			again.ID = lone.ID
 			if a, err := s.Ask(t.Context(), again); err != nil || a.Token != lone.Token {
-				t.Errorf("the same ask again: %+v, %v", a, err)
+				t.Errorf("the same ask again: got %+v, %v", a, err)
 			}
 			if a, err := s.Change(t.Context(), up, 1, store.Full); err != nil || a.Granted {
-				t.Errorf("an upgrade beside a reader: %+v, %v", a, err)
+				t.Errorf("upgrade beside a reader: got %+v, %v", a, err)
 			}
 			if err := s.Release(t.Context(), reader); err != nil {
 				t.Errorf("release of the reader: %v", err)
 			}
 			if a, err := s.Change(t.Context(), up, 1, store.Full); err != nil || !a.Granted {
-				t.Errorf("the upgrade: %+v, %v", a, err)
+				t.Errorf("upgrade: got %+v, %v", a, err)
 			}
 			if a, err := s.Change(t.Context(), up, 2, store.Upgradeable); err != nil || !a.Granted {
-				t.Errorf("the downgrade: %+v, %v", a, err)
+				t.Errorf("downgrade: got %+v, %v", a, err)
 			}
 			if err := s.BreakHold(t.Context(), store.Break{Name: "broken", ID: broken.ID, Token: broken.Token, Now: true}); err != nil {
-				t.Errorf("a break: %v", err)
+				t.Errorf("BreakHold: %v", err)
 			}
 			if err := s.Release(t.Context(), store.Hold{Name: "crowded", ID: gone.ID}); err != nil {
-				t.Errorf("a withdrawal: %v", err)
+				t.Errorf("withdrawal: %v", err)
 			}
 			if err := s.Release(t.Context(), crowded); err != nil {
-				t.Errorf("a release: %v", err)
+				t.Errorf("release: %v", err)
 			}
-			until(t, "the waiter is woken", func() bool {
+			until(t, "the waiter is notified", func() bool {
 				select {
 				case h := <-notifications:
 					return h.ID == waits.ID
@@ -151,20 +151,20 @@ func TestOnAFullServerLeasesAreRenewedAndReleased(t *testing.T) {
 				}
 			})
 			if a, err := s.Ask(t.Context(), waits); err != nil || !a.Granted || a.Token <= crowded.Token {
-				t.Errorf("the waiter gets %+v, %v", a, err)
+				t.Errorf("the waiter: got %+v, %v", a, err)
 			}
 			for _, h := range []store.Hold{lone, up} {
 				if err := s.Release(t.Context(), h); err != nil {
 					t.Errorf("release of %q: %v", h.Name, err)
 				}
 				if n := len(state(t, s, h.Name).Entries); n != 0 {
-					t.Errorf("%d entries of %q are left", n, h.Name)
+					t.Errorf("got %d entries of %q left, want none", n, h.Name)
 				}
 			}
 
 			fill(t, direct, false)
 			if h := mustHold(t, s, mutex("lone")); h.Token <= lone.Token {
-				t.Errorf("token %d after %d", h.Token, lone.Token)
+				t.Errorf("got token %d after %d, want a larger one", h.Token, lone.Token)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func TestAnAskCanceledOnAFrozenServerLeavesNoEntry(t *testing.T) {
 			t.Fatal(err)
 		}
 		if lease, err := locks.Mutex("warm").Lock(t.Context()); err != nil || lease.Release() != nil {
-			t.Fatal("the server does not answer before it is frozen")
+			t.Fatal("the server did not answer before the freeze")
 		}
 		server.Freeze()
 		ctx, leave := context.WithCancel(t.Context())
@@ -34,11 +34,11 @@ func TestAnAskCanceledOnAFrozenServerLeavesNoEntry(t *testing.T) {
 		for i := range callers {
 			wg.Go(func() {
 				if _, err := locks.Mutex(fmt.Sprint("name ", i)).Lock(ctx); !errors.Is(err, context.Canceled) {
-					t.Errorf("caller %d: %v, want its context's error", i, err)
+					t.Errorf("caller %d: %v, want the error of its context", i, err)
 				}
 			})
 		}
-		until(t, "all have come, and the first asks are on their way", func() bool { return asked.queued() >= callers-maxExchanges })
+		until(t, "all callers wait, and the first asks are sent", func() bool { return asked.queued() >= callers-maxExchanges })
 		leave()
 		wg.Wait() // though the server is frozen
 		server.Thaw()
@@ -47,7 +47,7 @@ func TestAnAskCanceledOnAFrozenServerLeavesNoEntry(t *testing.T) {
 		}
 		s := storeOn(t, client, nil)
 		for st, err := range s.List(t.Context(), "") {
-			t.Errorf("left behind: %q with %d entries, error %v", st.Name, len(st.Entries), err)
+			t.Errorf("got %q with %d entries left, error %v", st.Name, len(st.Entries), err)
 		}
 		s.Close()
 	}

@@ -24,7 +24,7 @@ func TestOfManyRequestsToGiveUpTheFirstIsReturned(t *testing.T) {
 		heard := func(want string) {
 			t.Helper()
 			if r := s.Renew(t.Context(), []store.Hold{h})[0]; r.Err != nil || r.GiveUp != want {
-				t.Errorf("%v: %+v, want %q", sh, r, want)
+				t.Errorf("%v: got %+v, want %q", sh, r, want)
 			}
 		}
 		var all []store.Claim
@@ -92,18 +92,18 @@ func TestEachOfManyHoldersIsAsked(t *testing.T) {
 			w.GiveUp = "a writer waits"
 			mustAsk(t, s, w)
 		}
-		until(t, "all are asked", func() bool {
+		until(t, "all holders are asked", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return len(asked) >= len(holds)
 		})
 		if r := s.Renew(t.Context(), []store.Hold{last, up}); r[0].GiveUp != "a writer waits" || (r[1].GiveUp == "") != upgrades {
-			t.Errorf("renewals %+v of a reader, and of one that upgrades: %v", r, upgrades)
+			t.Errorf("got renewals %+v of a reader and of an upgrader: %v", r, upgrades)
 		}
 		mu.Lock()
 		for id, n := range asked {
 			if !holds[id] || n != 1 {
-				t.Errorf("%v was notified %d times, a holder: %v", id, n, holds[id])
+				t.Errorf("%v was notified %d times; a holder: %v", id, n, holds[id])
 			}
 		}
 		mu.Unlock()

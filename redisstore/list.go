@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// scanPage is how many keys the server looks at for one page of a list.
+// scanPage is how many keys the server scans for one page of a list.
 const scanPage = 500
 
 // List implements [store.Inspector].
@@ -57,10 +57,10 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 	}
 }
 
-// glob makes a prefix match itself.
+// glob escapes a prefix so that it matches literally.
 var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// servers are those that have the names, each with its part of them.
+// servers returns the servers that have the names, each with its part of them.
 func (s *Store) servers(ctx context.Context) (all []redis.Cmdable, err error) {
 	if _, ok := s.client.(*redis.ClusterClient); !ok {
 		return []redis.Cmdable{s.client}, nil
@@ -72,8 +72,7 @@ func (s *Store) servers(ctx context.Context) (all []redis.Cmdable, err error) {
 	return all, err
 }
 
-// states yields the states of the keys that have entries, and says whether to
-// go on.
+// states yields the states of the keys that have entries, and reports whether to continue.
 func (s *Store) states(ctx context.Context, keys []string, yield func(store.State, error) bool) bool {
 	commands := make([]*command, len(keys))
 	for i, key := range keys {

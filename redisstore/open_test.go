@@ -82,7 +82,7 @@ func TestNoErrorShowsThePassword(t *testing.T) {
 		"redis://" + server.Addr + "/0?no_such=1":         "no_such",
 	} {
 		if _, err := Open(url, nil); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, want one that says %q", url, err, says)
+			t.Errorf("%s: %v, want an error with %q", url, err, says)
 		}
 	}
 }
@@ -126,15 +126,15 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		c := mutex("n")
 		edit(&c)
 		if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("ask with %s: %v", what, err)
+			t.Errorf("ask with %s: %v, want ErrInvalid", what, err)
 		}
 		if _, err := s.Poll(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("look with %s: %v", what, err)
+			t.Errorf("poll with %s: %v, want ErrInvalid", what, err)
 		}
 	}
 	b := store.Break{Name: "n", Token: 1, Reason: strings.Repeat("x", store.MaxReason+1)}
 	if err := s.BreakHold(t.Context(), b); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("break with a long reason: %v", err)
+		t.Errorf("break with a long reason: %v, want ErrInvalid", err)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestTheUsersClientStaysOpenAndTheStoresIsClosed(t *testing.T) {
 		t.Error(err)
 	}
 	if err := client.Ping(t.Context()).Err(); err != nil {
-		t.Errorf("the user's client after Close: %v", err)
+		t.Errorf("the caller's client after Close: %v", err)
 	}
 	s, err := Open("redis://"+addr+"/3", apart())
 	if err != nil {
@@ -156,6 +156,6 @@ func TestTheUsersClientStaysOpenAndTheStoresIsClosed(t *testing.T) {
 		t.Error(err)
 	}
 	if err := s.client.Ping(t.Context()).Err(); !errors.Is(err, redis.ErrClosed) {
-		t.Errorf("our client after Close: %v", err)
+		t.Errorf("the store's client after Close: %v, want it closed", err)
 	}
 }

@@ -31,7 +31,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return s.answered(answer, "ask for", &c)
 }
 
-// asking is the script that asks for the claim, or the one that polls.
+// asking returns a run of the script sc, ask or poll, for the claim.
 func (s *Store) asking(sc *script, c *store.Claim) *command {
 	keep := s.retention + max(c.TTL+c.LockDelay, c.MinHold) + time.Millisecond //mutant:redis-name-remembered
 	position := strconv.FormatInt(micros(c.PositionTTL), 10)
@@ -41,7 +41,7 @@ func (s *Store) asking(sc *script, c *store.Claim) *command {
 	return s.command(sc, s.key(c.Name), announced(c.Announce, claimed(c), strconv.FormatInt(micros(c.TTL), 10), strconv.FormatInt(keep.Milliseconds(), 10), position, c.GiveUp)...)
 }
 
-// answered reads what the ask script answers, but for a new grant.
+// answered reads the answer of the ask script, except a new grant.
 func (s *Store) answered(answer, what string, c *store.Claim) (store.Answer, error) {
 	rest := answer[1:]
 	switch answer[0] {
@@ -62,8 +62,7 @@ func (s *Store) answered(answer, what string, c *store.Claim) (store.Answer, err
 	return store.Answer{}, s.strange(what, c.Name, answer)
 }
 
-// refused reads the answer of a refusal: some numbers, and the first blocking
-// entries as they are stored.
+// refused reads a refusal: some numbers, then the first blocking entries as stored.
 func refused(s string) (a store.Answer, ok bool) {
 	var head struct {
 		Now, Last, Left float64
@@ -84,7 +83,7 @@ func refused(s string) (a store.Answer, ok bool) {
 	}, true
 }
 
-// stands reads how a hold stands, and returns what follows that.
+// stands reads the state of a hold, and returns the rest.
 func stands(a *store.Answer, s string) (rest string, ok bool) {
 	var h struct {
 		Last, Token, UpgradeToken float64
@@ -100,8 +99,8 @@ func stands(a *store.Answer, s string) (rest string, ok bool) {
 	return s[n:], true
 }
 
-// Renew implements [store.Store]: one pipeline, and a second one for what no session
-// could keep.
+// Renew implements [store.Store]. It sends one pipeline, and a second one for the holds
+// that no session could keep.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	out := make([]store.Renewal, len(holds))
 	valid := make([]int, 0, len(holds))
@@ -127,8 +126,8 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	return out
 }
 
-// renewEach sends the commands and, behind them, the renewals of some holds, each a script of its own. It reads
-// the answers to the latter.
+// renewEach sends the commands and then a renew script for each of some holds, and reads the
+// answers to the latter.
 func (s *Store) renewEach(ctx context.Context, holds []store.Hold, some []int, commands []*command, out []store.Renewal) {
 	ahead := len(commands)
 	for _, i := range some {
@@ -148,7 +147,7 @@ func (s *Store) renewEach(ctx context.Context, holds []store.Hold, some []int, c
 	}
 }
 
-// renewed reads what the renew script answers.
+// renewed reads the answer of the renew script.
 func (s *Store) renewed(ctx context.Context, cmd *command, h *store.Hold) store.Renewal {
 	answer, err := s.outcome(ctx, cmd, "renew", h.Name)
 	if err != nil {
@@ -205,7 +204,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	return err
 }
 
-// ReleaseAll implements [store.Store]: one pipeline for each server.
+// ReleaseAll implements [store.Store]. It sends one pipeline per server.
 func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	out := make([]error, len(holds))
 	commands := make([]*command, 0, len(holds))
@@ -229,7 +228,7 @@ func (s *Store) releaseOf(h *store.Hold) *command {
 	return s.command(&s.scripts.release, s.key(h.Name), announced(h.Announce, h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(h.Used, 10))...)
 }
 
-// announced are the arguments of a script that publishes what it changes, if it is to.
+// announced adds the argument that makes a script publish its change, if the claim or hold wants that.
 func announced(is bool, args ...string) []string {
 	if is { //mutant:redis-announces-each-lock
 		args = append(args, "announce")
@@ -284,7 +283,7 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return a, nil
 }
 
-// undrawn takes from the answer what only the ask that has to follow draws.
+// undrawn removes from the answer everything that only the following ask will draw.
 func undrawn(a *store.Answer, newest int64) {
 	a.Last = newest //mutant:redis-poll-newest
 	if a.Token > newest {
@@ -304,7 +303,7 @@ func undrawn(a *store.Answer, newest int64) {
 	}
 }
 
-// view reads what the view script answers.
+// view reads the answer of the view script.
 func (s *Store) view(ctx context.Context, cmd *command, what, name string) (now queue.Time, q queue.Queue, err error) {
 	answer, err := cmd.wait(ctx)
 	if err != nil {
@@ -318,7 +317,7 @@ func (s *Store) view(ctx context.Context, cmd *command, what, name string) (now 
 	return queue.Time{Clock: us, Wall: us}, q, err
 }
 
-// outcome is the script's answer, less what all scripts may say instead.
+// outcome returns the script's answer, or the error that refusal finds in it.
 func (s *Store) outcome(ctx context.Context, cmd *command, what, name string) (string, error) {
 	answer, err := cmd.wait(ctx)
 	if err != nil {
@@ -327,7 +326,7 @@ func (s *Store) outcome(ctx context.Context, cmd *command, what, name string) (s
 	return answer, s.refusal(answer, cmd.key())
 }
 
-// refusal is the error that each script may answer.
+// refusal returns the error in an answer that any script may give, or nil.
 func (s *Store) refusal(answer, key string) error {
 	switch answer[0] {
 	case 'L':
@@ -342,7 +341,7 @@ func (s *Store) refusal(answer, key string) error {
 	return nil
 }
 
-// done is the outcome of a script that returns nothing.
+// done returns the outcome of a script that has no result.
 func (s *Store) done(ctx context.Context, cmd *command, what, name string) error {
 	answer, err := s.outcome(ctx, cmd, what, name)
 	if err == nil && answer != "1" {
@@ -351,7 +350,7 @@ func (s *Store) done(ctx context.Context, cmd *command, what, name string) error
 	return err
 }
 
-// strange is the error of an answer that no script returns.
+// strange returns the error for an answer that no script gives.
 func (s *Store) strange(what, name, answer string) error {
 	return fmt.Errorf("%w: %s %q on %s: answered with %.40q, which is no answer of this program", store.ErrUnavailable, what, name, s.address, answer)
 }

@@ -15,37 +15,37 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Commands that come while two exchanges with a server are under way wait for
-// one of them to come back and then go out together: a lone caller loses
-// nothing, and many share a round trip.
+// While two exchanges with a server are under way, new commands wait until one of them
+// ends and then go out together. A lone caller loses nothing, and many callers share a
+// round trip.
 const (
 	maxExchanges = 2
-	// exchangeTime bounds an exchange where the client's own timeouts do not:
-	// while it dials, or waits for a connection.
+	// exchangeTime bounds an exchange while the client's own timeouts do not apply: while it
+	// dials or waits for a connection.
 	exchangeTime = 10 * time.Second
 )
 
-// A command is one run of a script, or of what it is replaced by when the
-// server does not know that.
+// A command is one run of a script, by EVALSHA or, if the server does not know the
+// script, by EVAL.
 type command struct {
 	*redis.StringCmd
 	script *script
-	args   []any // evalsha, the hash, how many keys, the keys, and what the script takes
+	args   []any // evalsha, the hash, the number of keys, the keys, and the script's arguments
 	call   *call // once started
 }
 
-// key is the first one.
+// key returns the first key.
 func (c *command) key() string { return c.args[3].(string) }
 
-// NoRetry keeps the client from sending it again: a release that was done and
-// is done again answers lost, and in a pipeline one failure repeats them all.
+// NoRetry keeps the client from sending the command again. A release that is done twice
+// answers "lost", and in a pipeline one failure would repeat all commands.
 func (*command) NoRetry() bool { return true }
 
 func (s *Store) command(sc *script, key string, argv ...string) *command {
 	return s.commandOn(sc, []string{key}, argv...)
 }
 
-// commandOn is command on several keys, which are on one server.
+// commandOn is command with several keys, which are on one server.
 func (s *Store) commandOn(sc *script, keys []string, argv ...string) *command {
 	args := make([]any, 3, 4+len(keys)+len(argv))
 	args[0], args[1], args[2] = "evalsha", sc.sha, strconv.Itoa(len(keys))
@@ -61,8 +61,8 @@ func (s *Store) commandOn(sc *script, keys []string, argv ...string) *command {
 	return &command{StringCmd: redis.NewStringCmd(s.ctx, args...), script: sc, args: args}
 }
 
-// again prepares a command that the server did not run for want of the script.
-// With text it brings that along.
+// again prepares a command that the server did not run because it did not know the
+// script. With text it sends the script's text.
 func (c *command) again(ctx context.Context, text bool) {
 	c.args[0], c.args[1] = "evalsha", c.script.sha
 	if text {
@@ -77,7 +77,7 @@ func (c *command) noScript() bool {
 	return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT")
 }
 
-// A call is what one caller sends to one server at a time.
+// A call is a group of commands that one caller sends to one server together.
 type call struct {
 	ctx      context.Context // of the caller
 	commands []*command
@@ -85,14 +85,14 @@ type call struct {
 	left     atomic.Bool   // the caller no longer waits
 }
 
-// done is the call of commands that have been sent by their caller.
+// done is the call of all commands that their caller sends itself.
 var done = func() *call {
 	c := &call{done: make(chan struct{})}
 	close(c.done)
 	return c
 }()
 
-// A lane leads to one server.
+// A lane queues commands for one server.
 type lane struct {
 	s       *Store
 	mu      sync.Mutex
@@ -100,7 +100,7 @@ type lane struct {
 	flying  int
 }
 
-// start sends the commands, one pipeline a server; wait has the outcomes.
+// start sends the commands, in one pipeline per server. wait returns the outcomes.
 func (s *Store) start(ctx context.Context, commands ...*command) {
 	if err := ctx.Err(); err != nil { // nothing is sent for a caller that has left
 		for _, c := range commands {
@@ -127,8 +127,8 @@ func (s *Store) start(ctx context.Context, commands ...*command) {
 	}
 }
 
-// wait returns what the server answered, or the error that came instead. When
-// ctx ends first the command may have been sent or not.
+// wait returns the server's answer or an error. If ctx ends first, the command may or
+// may not have been sent.
 func (c *command) wait(ctx context.Context) (string, error) {
 	select {
 	case <-c.call.done:
@@ -147,8 +147,8 @@ func (c *command) wait(ctx context.Context) (string, error) {
 	return v, err
 }
 
-// add sends the commands, or queues them if exchanges are under way. A lone
-// caller sends them itself, on its own context: handing over to a goroutine and
+// add sends the commands, or queues them if maxExchanges exchanges are under way. A lone
+// caller sends its commands itself, with its own context: handing over to a goroutine and
 // back would take as long as the server.
 func (l *lane) add(ctx context.Context, commands []*command) {
 	l.mu.Lock()
@@ -172,8 +172,7 @@ func (l *lane) add(ctx context.Context, commands []*command) {
 	}
 }
 
-// queue leaves the commands to be sent with others, as soon as an exchange
-// comes back.
+// queue queues the commands, to be sent with others when an exchange ends.
 func (l *lane) queue(ctx context.Context, commands []*command) {
 	c := &call{ctx: ctx, commands: commands, done: make(chan struct{})}
 	for _, cmd := range commands {
@@ -188,7 +187,7 @@ func (l *lane) queue(ctx context.Context, commands []*command) {
 	}
 }
 
-// fly sends the waiting commands, without abandoned ones, until none is left.
+// fly sends the queued commands, without abandoned ones, until the queue is empty.
 func (l *lane) fly() {
 	for {
 		l.mu.Lock()
@@ -216,9 +215,9 @@ func (l *lane) fly() {
 	}
 }
 
-// exchange has the commands run, in one pipeline. A server that has forgotten
-// a script ran nothing of it: the first command in need of it brings it along,
-// and the others find it there.
+// exchange runs the commands in one pipeline. If the server has forgotten a script, it ran
+// none of the commands with it. Then the first of them is sent again with the script's
+// text, and the others after it by the hash.
 func (s *Store) exchange(ctx context.Context, commands []*command) {
 	for range 3 {
 		if len(commands) == 0 {
@@ -237,7 +236,7 @@ func (s *Store) exchange(ctx context.Context, commands []*command) {
 	}
 }
 
-// send leaves its outcome in the commands.
+// send sends the commands and sets their outcomes.
 func (s *Store) send(ctx context.Context, commands []*command) {
 	switch {
 	case s.confirms():
@@ -251,7 +250,7 @@ func (s *Store) send(ctx context.Context, commands []*command) {
 		for _, c := range commands {
 			pipe.Process(ctx, c)
 		}
-		pipe.Exec(ctx) // the commands have the errors
+		pipe.Exec(ctx) // each command has its own error
 	}
 	if slices.ContainsFunc(commands, func(c *command) bool { return elsewhere(c.Err()) }) {
 		s.reload() //mutant:redis-fail-over-looked-for

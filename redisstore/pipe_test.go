@@ -72,7 +72,7 @@ func TestCommandsOfManyCallersShareExchangesAndALoneOneGoesAtOnce(t *testing.T) 
 
 	mustHold(t, s, mutex("alone"))
 	if count.exchanges != 1 || count.inOneExchange != 1 {
-		t.Errorf("a lone ask took %d exchanges of up to %d commands", count.exchanges, count.inOneExchange)
+		t.Errorf("a lone ask took %d exchanges of up to %d commands, want one of one", count.exchanges, count.inOneExchange)
 	}
 	server.Freeze()
 	const callers = 100
@@ -80,21 +80,21 @@ func TestCommandsOfManyCallersShareExchangesAndALoneOneGoesAtOnce(t *testing.T) 
 	for i := range callers {
 		wg.Go(func() {
 			if a, err := s.Ask(t.Context(), mutex(fmt.Sprint(i))); err != nil || !a.Granted {
-				t.Errorf("caller %d: %+v %v", i, a, err)
+				t.Errorf("caller %d: got %+v %v", i, a, err)
 			}
 		})
 	}
-	until(t, "all have come", func() bool { return s.queued() == callers-maxExchanges })
+	until(t, "all callers wait", func() bool { return s.queued() == callers-maxExchanges })
 	server.Thaw()
 	wg.Wait()
 	if count.most != maxExchanges {
-		t.Errorf("%d exchanges were under way at a time, want %d", count.most, maxExchanges)
+		t.Errorf("got %d exchanges under way at once, want %d", count.most, maxExchanges)
 	}
 	if exchanges := count.exchanges - 1; exchanges != maxExchanges+1 {
 		t.Errorf("%d callers took %d exchanges, want %d", callers, exchanges, maxExchanges+1)
 	}
 	if count.commands != callers+1 {
-		t.Errorf("%d commands for %d asks", count.commands, callers+1)
+		t.Errorf("got %d commands for %d asks", count.commands, callers+1)
 	}
 
 	var holds []store.Hold
@@ -112,7 +112,7 @@ func TestCommandsOfManyCallersShareExchangesAndALoneOneGoesAtOnce(t *testing.T) 
 		}
 	}
 	if n := count.exchanges - before; n != 1 {
-		t.Errorf("%d renewals took %d exchanges", len(holds), n)
+		t.Errorf("%d renewals took %d exchanges, want one", len(holds), n)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestOneCallersEndDisturbsNoOther(t *testing.T) {
 		}
 	}
 	started.Wait()
-	until(t, "the others wait", func() bool { return s.queued() == len(errs)-maxExchanges })
+	until(t, "the other callers wait", func() bool { return s.queued() == len(errs)-maxExchanges })
 	leave()
 	left.Wait() // at once, though the server is frozen
 	server.Thaw()
@@ -149,14 +149,14 @@ func TestOneCallersEndDisturbsNoOther(t *testing.T) {
 	for i, err := range errs {
 		if i%2 == 1 && i > 2 {
 			if !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrUnavailable) {
-				t.Errorf("caller %d left: %v", i, err)
+				t.Errorf("caller %d, which left: %v", i, err)
 			}
 			// Requests that were still queued have not been sent.
 			if n := len(state(t, s, fmt.Sprint(i)).Entries); n > 0 {
-				t.Errorf("caller %d left %d entries", i, n)
+				t.Errorf("caller %d, which left, has %d entries", i, n)
 			}
 		} else if err != nil {
-			t.Errorf("caller %d stayed: %v", i, err)
+			t.Errorf("caller %d, which stayed: %v", i, err)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func TestStore(t *testing.T) {
 	// The driver tries to set its name and version, is denied, and goes on.
 	for _, d := range denials(t, server) {
 		if !strings.HasPrefix(d, "command client|") {
-			t.Errorf("the server refused: %s", d)
+			t.Errorf("the server refused %s", d)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func TestDifferential(t *testing.T) {
 				TooRare: func(steps int) (few []string) {
 					for form, least := range wanted {
 						if float64(forms[form]) < least/100*float64(steps) {
-							few = append(few, fmt.Sprintf("%d times a %s was compared: too few to say anything", forms[form], form))
+							few = append(few, fmt.Sprintf("%d times a %s was compared: too few", forms[form], form))
 						}
 					}
 					return few

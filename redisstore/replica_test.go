@@ -89,7 +89,7 @@ func follows(t testing.TB, primary, replica *testserver.Server) {
 		return n
 	}
 	all := offset(from, "master_repl_offset")
-	until(t, "the replica has it all", func() bool {
+	until(t, "the replica has all writes", func() bool {
 		return of(to, "master_link_status") == "up" && offset(to, "slave_repl_offset") >= all
 	})
 }
@@ -113,7 +113,7 @@ func TestAnUnreplicatedGrantCanBeGrantedAgainWithALargerToken(t *testing.T) {
 
 	second := mutex("lost")
 	var a store.Answer
-	until(t, "the replica has taken over, and another has the name", func() bool {
+	until(t, "the replica has taken over, and another claim is granted", func() bool {
 		var err error
 		a, err = s.Ask(t.Context(), second)
 		if err != nil && store.Definite(err) {
@@ -122,16 +122,16 @@ func TestAnUnreplicatedGrantCanBeGrantedAgainWithALargerToken(t *testing.T) {
 		return err == nil && a.Granted
 	})
 	if a.Token <= first.Token {
-		t.Errorf("the second holder has token %d, the first had %d", a.Token, first.Token)
+		t.Errorf("the second holder has token %d, the first had %d, want a larger one", a.Token, first.Token)
 	}
 	// The first holder does not know yet, and was promised a minute. It learns of the loss by its next renewal; replicated holds are
 	// unaffected.
 	r := s.Renew(t.Context(), []store.Hold{first, kept})
 	if !errors.Is(r[0].Err, store.ErrLost) {
-		t.Errorf("renewal by the first: %v, want lost", r[0].Err)
+		t.Errorf("renewal by the first holder: %v, want ErrLost", r[0].Err)
 	}
 	if r[1].Err != nil {
-		t.Errorf("renewal of what the replica had heard of: %v", r[1].Err)
+		t.Errorf("renewal of the hold that the replica knew: %v", r[1].Err)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestATokenDropsOnlyIfTheRecordIsLostAndTheClockBehind(t *testing.T) {
 				defer after.Close()
 				second := mustHold(t, after, mutex("n"))
 				if down := second.Token <= first.Token; down != (recordLost && behind) {
-					t.Errorf("token %d after %d", second.Token, first.Token)
+					t.Errorf("got token %d after %d, want a larger one", second.Token, first.Token)
 				}
 			})
 		}
@@ -208,7 +208,7 @@ func indeterminate(t testing.TB, what string, err error) {
 		return
 	}
 	if !strings.Contains(err.Error(), "replicas that must confirm") {
-		t.Errorf("%s: the error does not say why: %v", what, err)
+		t.Errorf("%s: the error does not report the missing replicas: %v", what, err)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestAGrantWithTooFewReplicasIsNotReported(t *testing.T) {
 	upgradeable.Weight = store.Upgradeable
 	held, up, waits := soonHold(t, s, mutex("held")), soonHold(t, s, upgradeable), mutex("held")
 	if a := mustAsk(t, s, waits); a.Granted {
-		t.Fatal("two hold it")
+		t.Fatal("two claims hold the lock")
 	}
 	holds := []store.Hold{held, up}
 	until(t, "replicas confirm renewals", func() bool {
@@ -248,24 +248,24 @@ func TestAGrantWithTooFewReplicasIsNotReported(t *testing.T) {
 
 	// Answers that give the caller nothing are returned as usual, and so are losses.
 	if a, err := s.Ask(t.Context(), waits); err != nil || a.Granted {
-		t.Errorf("a refusal: %+v, %v", a, err)
+		t.Errorf("a refusal: got %+v, %v", a, err)
 	}
 	if _, err := s.Poll(t.Context(), mutex("held")); err != nil {
-		t.Errorf("a look: %v", err)
+		t.Errorf("Poll: %v", err)
 	}
 	if err := s.Renew(t.Context(), []store.Hold{{Name: "held", ID: me.NewID(), Token: 1, TTL: time.Minute}})[0].Err; !errors.Is(err, store.ErrLost) {
-		t.Errorf("a renewal of nothing: %v, want lost", err)
+		t.Errorf("renewal of no hold: %v, want ErrLost", err)
 	}
 	for _, claim := range []store.Claim{c1, c2} {
 		if err := s.Release(t.Context(), store.Hold{Name: claim.Name, ID: claim.ID}); err != nil {
-			t.Errorf("a withdrawal: %v", err)
+			t.Errorf("withdrawal: %v", err)
 		}
 	}
 	if err := s.Release(t.Context(), held); err != nil {
-		t.Errorf("a release: %v", err)
+		t.Errorf("release: %v", err)
 	}
 	_, err = s.Ask(t.Context(), waits)
-	indeterminate(t, "the ask of one whom the release has let in", err)
+	indeterminate(t, "the ask of the next waiter", err)
 
 	// One replica that confirms counts as one, not as two.
 	more := confirmed(t, clientOf(t, c.primary.Addr), 2)
@@ -274,13 +274,13 @@ func TestAGrantWithTooFewReplicasIsNotReported(t *testing.T) {
 		a, err := s.Ask(t.Context(), waits)
 		return err == nil && a.Granted
 	})
-	until(t, "the one confirms while both are waited for", func() bool {
+	until(t, "one replica confirms while two are required", func() bool {
 		_, err = more.Ask(t.Context(), mutex("two replicas"))
-		indeterminate(t, "an ask for two of one replica", err)
+		indeterminate(t, "an ask for two replicas of one", err)
 		return !strings.Contains(fmt.Sprint(err), "0 of the 2")
 	})
 	if !strings.Contains(fmt.Sprint(err), "1 of the 2") {
-		t.Errorf("the error does not tell how many: %v", err)
+		t.Errorf("the error does not report how many confirmed: %v", err)
 	}
 }
 
@@ -296,7 +296,7 @@ func TestAReplicaThatHangsConfirmsNothing(t *testing.T) {
 	_, err := s.Ask(t.Context(), claim)
 	indeterminate(t, "an ask", err)
 	c.replica.Thaw()
-	until(t, "the replica goes on, and confirms", func() bool {
+	until(t, "the replica answers again, and confirms", func() bool {
 		a, err := s.Ask(t.Context(), claim)
 		return err == nil && a.Granted
 	})
@@ -324,10 +324,10 @@ func TestANotificationCarriesNoGrantWhereReplicasMustConfirm(t *testing.T) {
 		select {
 		case got := <-notifications:
 			if got.ID != w.ID || got.Name != name || (got.Token != 0) != carries || (got.N != 0) != carries {
-				t.Errorf("%d replicas: notification %+v", n, got)
+				t.Errorf("%d replicas: got notification %+v", n, got)
 			}
 		case <-time.After(patience):
-			t.Fatal("no notification")
+			t.Fatal("got no notification")
 		}
 	}
 }
@@ -367,9 +367,9 @@ func TestAPrimaryWithoutReplicasGrantsNothingThatNeedsThem(t *testing.T) {
 		return err == nil && role[0] == "slave"
 	})
 	if _, err := careless.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "READONLY") {
-		t.Errorf("an ask of the old primary: %v, want a READONLY", err)
+		t.Errorf("Ask of the old primary: %v, want READONLY", err)
 	}
-	until(t, "the Store goes on with a primary and its new replica", func() bool {
+	until(t, "the store works with a primary and its new replica", func() bool {
 		_, err := s.Ask(t.Context(), mutex("after"))
 		return err == nil
 	})
@@ -392,7 +392,7 @@ func TestWithoutTheRightToWaitGrantsAreDenied(t *testing.T) {
 	c := newCouple(t)
 	without := confirmed(t, user(t, c.primary, "locks", rights(t)...), 1)
 	if _, err := without.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrDenied) {
-		t.Errorf("without +wait: %v, want not allowed", err)
+		t.Errorf("without +wait: %v, want ErrDenied", err)
 	}
 	with := confirmed(t, user(t, c.primary, "more", append(rights(t), "+wait")...), 1)
 	soonHold(t, with, mutex("m"))
@@ -404,7 +404,7 @@ func TestTheCheckWarnsOfMissingReplicas(t *testing.T) {
 	for n, want := range []store.Level{store.LevelWarning, store.LevelOK, store.LevelWarning} {
 		f := found(t, confirmed(t, clientOf(t, c.primary.Addr), n), "role")
 		if f.Level() != want || !strings.Contains(f.Text(), c.replica.Addr+" is online") {
-			t.Errorf("%d replicas: %s %q", n, f.Level(), f.Text())
+			t.Errorf("%d replicas: got %s %q", n, f.Level(), f.Text())
 		}
 	}
 }

@@ -202,7 +202,7 @@ func TestNamesThatMoveToAnotherServerAreNeitherLostNorHeldTwice(t *testing.T) {
 						return
 					}
 					if n := inside[i].Add(1); n != 1 || lease.Token() <= newest[i] {
-						t.Errorf("%s: %d inside, token %d after %d", name, n, lease.Token(), newest[i])
+						t.Errorf("%s: got %d holders, token %d after %d", name, n, lease.Token(), newest[i])
 					}
 					newest[i] = lease.Token()
 					turns.Add(1)
@@ -244,11 +244,11 @@ func TestNamesThatMoveToAnotherServerAreNeitherLostNorHeldTwice(t *testing.T) {
 		for _, slot := range slots {
 			before := turns.Load()
 			r.move(slot, round%len(masters), func() {
-				until(t, "work goes on while a slot is on its way", func() bool { return turns.Load() > before || t.Failed() })
+				until(t, "claims are granted while a slot moves", func() bool { return turns.Load() > before || t.Failed() })
 				if round == rounds-1 { // renewals too
 					for _, l := range held {
 						if asked, err := time.Now(), l.Renew(ctx, ttl); err != nil && !stoodStill(asked, err) {
-							t.Errorf("renewal while a slot is on its way: %v", err)
+							t.Errorf("renewal while a slot moves: %v", err)
 						}
 					}
 				}
@@ -276,13 +276,13 @@ func TestNamesThatMoveToAnotherServerAreNeitherLostNorHeldTwice(t *testing.T) {
 		}
 	}
 	moved, ask := r.redirects()
-	t.Logf("%d turns, %d slots moved, the servers said MOVED %d and ASK %d times", turns.Load(), rounds*len(slots), moved, ask)
+	t.Logf("%d turns, %d slots moved, the servers returned MOVED %d and ASK %d times", turns.Load(), rounds*len(slots), moved, ask)
 	if moved == 0 || ask == 0 {
-		t.Errorf("the servers said MOVED %d and ASK %d times", moved, ask)
+		t.Errorf("the servers returned MOVED %d and ASK %d times, want both", moved, ask)
 	}
 	all := storeOn(t, client, nil)
 	if unreleased.Load() {
-		testwait.UntilPast(t, ttl, "what was not released has expired", func() bool {
+		testwait.UntilPast(t, ttl, "unreleased holds have expired", func() bool {
 			left := 0
 			for range all.List(t.Context(), "") {
 				left++
@@ -291,7 +291,7 @@ func TestNamesThatMoveToAnotherServerAreNeitherLostNorHeldTwice(t *testing.T) {
 		})
 	}
 	for st, err := range all.List(t.Context(), "") {
-		t.Errorf("left behind: %q with %d entries, error %v", st.Name, len(st.Entries), err)
+		t.Errorf("got %q with %d entries left, error %v", st.Name, len(st.Entries), err)
 	}
 }
 
@@ -322,7 +322,7 @@ func TestAMailboxAtALeavingClusterServerIsReopenedElsewhere(t *testing.T) {
 	}
 	reported := func(what string) {
 		t.Helper()
-		until(t, what+" all are told to look", func() bool {
+		until(t, what+" all waiters are notified", func() bool {
 			select {
 			case h := <-notifications:
 				return h == store.Notification{}
@@ -350,12 +350,12 @@ func TestAMailboxAtALeavingClusterServerIsReopenedElsewhere(t *testing.T) {
 		return err == nil && a.Granted
 	})
 	next := mutex("n")
-	until(t, "another waits", func() bool {
+	until(t, "another claim waits", func() bool {
 		_, err := s.Ask(t.Context(), next)
 		return err == nil
 	})
-	until(t, "the hold is given back", func() bool { return s.Release(t.Context(), h) == nil })
-	until(t, "the waiter is woken, or told to look", func() bool {
+	until(t, "the hold is released", func() bool { return s.Release(t.Context(), h) == nil })
+	until(t, "the waiter is notified", func() bool {
 		select {
 		case got := <-notifications:
 			return got.ID == next.ID || got == store.Notification{}

@@ -34,7 +34,7 @@ func rights(t *testing.T) []string {
 		}
 	}
 	if len(all) < 10 {
-		t.Fatalf("the package comment lists %q", all)
+		t.Fatalf("the package comment lists the rights %q", all)
 	}
 	return all
 }
@@ -123,7 +123,7 @@ func eachRightIsNeeded(t *testing.T, server *testserver.Server) {
 		t.Run(right, func(t *testing.T) {
 			i := slices.Index(all, right)
 			if i < 0 {
-				t.Fatalf("it is not listed: %q", all)
+				t.Fatalf("the package comment does not list it: %q", all)
 			}
 			// If the server already has the scripts, no EVAL is needed.
 			if err := clientOf(t, server.Addr).ScriptFlush(t.Context()).Err(); err != nil {
@@ -132,7 +132,7 @@ func eachRightIsNeeded(t *testing.T, server *testserver.Server) {
 			s := storeOn(t, user(t, server, "less", slices.Delete(slices.Clone(all), i, i+1)...), nil)
 			defer s.Close()
 			if err := use(t, s); !errors.Is(err, store.ErrDenied) {
-				t.Errorf("without it: %v, want not allowed", err)
+				t.Errorf("without it: %v, want ErrDenied", err)
 			} else if !strings.Contains(err.Error(), server.Addr) {
 				t.Errorf("the error does not name the server: %v", err)
 			}
@@ -169,9 +169,9 @@ func TestWithoutTheRightToPublishLocksWorkAndWaitersPoll(t *testing.T) {
 	h, w := mustHold(t, s, mutex("n")), mutex("n")
 	mustAsk(t, s, w)
 	if err := s.Release(t.Context(), h); err != nil {
-		t.Errorf("release that wakes: %v", err)
+		t.Errorf("release with a waiter: %v", err)
 	}
 	if a := mustAsk(t, s, w); !a.Granted || a.Token <= h.Token {
-		t.Errorf("the waiter gets %+v", a)
+		t.Errorf("the waiter: got %+v", a)
 	}
 }

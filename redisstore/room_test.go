@@ -25,7 +25,7 @@ func TestSlotsFreedWithoutAnEndAreGranted(t *testing.T) {
 		change := func(h store.Hold, turn int32, weight int64, granted bool) {
 			t.Helper()
 			if a, err := s.Change(t.Context(), h, turn, weight); err != nil || a.Granted != granted {
-				t.Fatalf("change to %d: %+v, %v", weight, a, err)
+				t.Fatalf("change to %d: got %+v, %v", weight, a, err)
 			}
 		}
 		claim := func(name string, weight int64) store.Claim {
@@ -52,7 +52,7 @@ func TestSlotsFreedWithoutAnEndAreGranted(t *testing.T) {
 		granted := func(what string, c store.Claim) {
 			t.Helper()
 			if a := mustAsk(t, s, c); !a.Granted || a.Token == 0 {
-				t.Errorf("%v: %s: who waits is answered %+v", sh, what, a)
+				t.Errorf("%v: %s: the waiter got %+v", sh, what, a)
 			}
 		}
 
@@ -62,17 +62,17 @@ func TestSlotsFreedWithoutAnEndAreGranted(t *testing.T) {
 
 		u, waits = begin("cancel", true)
 		change(u, 2, store.Upgradeable, true)
-		granted("an upgrade that is cancelled", waits)
+		granted("a canceled upgrade", waits)
 
 		u, waits = begin("break", true)
 		if err := s.BreakHold(t.Context(), store.Break{Name: u.Name, ID: u.ID, Token: u.Token}); err != nil {
 			t.Fatal(err)
 		}
-		granted("a pending upgrade that is broken", waits)
+		granted("a broken pending upgrade", waits)
 
 		_, waits = begin("outlived", true)
 		now += 6_000_000 // it has expired, and blocks for its lock delay
-		granted("a pending upgrade that its hold outlived", waits)
+		granted("a pending upgrade of an expired hold", waits)
 
 		short := mutex(fmt.Sprint("poll", sh))
 		short.TTL, short.PositionTTL = time.Second, time.Second
@@ -82,9 +82,9 @@ func TestSlotsFreedWithoutAnEndAreGranted(t *testing.T) {
 		for range 2 { // a poll writes nothing, so the second one returns the same
 			a, err := s.Poll(t.Context(), waits)
 			if err != nil || !a.Granted || a.Token != 0 || a.N != 0 || a.Last != h.Token {
-				t.Errorf("%v: a poll tells of a grant to come: %+v, %v", sh, a, err)
+				t.Errorf("%v: a poll reports the coming grant: %+v, %v", sh, a, err)
 			}
 		}
-		granted("a hold that has expired", waits)
+		granted("an expired hold", waits)
 	}
 }

@@ -89,7 +89,7 @@ func answered(ctx context.Context, l *holdfast.Locker, i int) (*holdfast.Lease, 
 // the race detector, on a busy machine, ten thousand goroutines take their time.
 func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it holds ten thousand leases for more than a minute")
+		t.Skip("this test holds ten thousand leases for more than a minute")
 	}
 	t.Parallel()
 	const n, ttl, every = 10_000, 10 * time.Minute, 8 * time.Second // a busy machine takes long for so many
@@ -100,7 +100,7 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 	frozen := time.Now()
 	time.Sleep(every)
 	server.Thaw()
-	testwait.Until(t, "all are renewed after that", func() bool {
+	testwait.Until(t, "all leases are renewed after the stall", func() bool {
 		for _, l := range leases {
 			if !l.Valid() {
 				t.Fatalf("%s was lost while the server stood still for %v of %v", l.Name(), every, ttl)
@@ -139,7 +139,7 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 	late.wg.Wait()
 	for _, l := range leases {
 		if l.Valid() {
-			t.Fatalf("%s is valid still", l.Name())
+			t.Fatalf("%s is still valid", l.Name())
 		}
 	}
 	if early := time.Duration(late.earliest.Load()); early > time.Millisecond { // Deadline uses another clock
@@ -156,7 +156,7 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 // late answer it writes some of them again, and then the few writes return: a round with such an answer does not count.
 func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it holds ten thousand leases for half a minute")
+		t.Skip("this test holds ten thousand leases for half a minute")
 	}
 	t.Parallel()
 	const n, ttl, every, rounds = 10_000, 10 * time.Minute, 8 * time.Second, 12
@@ -169,10 +169,10 @@ func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 		for i, l := range leases {
 			before[i] = l.Deadline()
 		}
-		testwait.Until(t, "each is renewed", func() bool {
+		testwait.Until(t, "each lease is renewed", func() bool {
 			for i, l := range leases {
 				if !l.Valid() {
-					t.Fatalf("%s is lost", l.Name())
+					t.Fatalf("%s was lost", l.Name())
 				}
 				if !l.Deadline().After(before[i]) {
 					return false
@@ -202,7 +202,7 @@ func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 			round++
 		}
 		if round > rounds || time.Since(begun) > 2*testwait.Patience {
-			t.Fatalf("%d leases are renewed by so many, and not by a few", n)
+			t.Fatalf("%d leases are still renewed by as many writes", n)
 		}
 	}
 	// Release them here, as Close gives up after a few seconds. On a busy machine some releases may get no answer.
@@ -247,15 +247,15 @@ func TestScale_AThousandWaitersOnlyKeepPositionsInBatches(t *testing.T) {
 	}
 	see := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: testwait.Patience})
 	defer see.Close()
-	testwait.Until(t, "all have a position", func() bool { return commands(t, see)["evalsha"] >= 3*n }) // a lock, a try and a position each
+	testwait.Until(t, "all claims have a position", func() bool { return commands(t, see)["evalsha"] >= 3*n }) // a lock, a try and a position each
 
 	var asks, batches int
 	var took time.Duration
 	var before, after map[string]int
-	testwait.Until(t, "each asks four times, and none sooner than it should", func() bool {
+	testwait.Until(t, "each waiter asks four times, and none too soon", func() bool {
 		late, sent, start := trips.late.Load(), trips.n.Load(), time.Now()
 		before = commands(t, see)
-		testwait.Until(t, "each has asked four times", func() bool {
+		testwait.Until(t, "each waiter has asked four times", func() bool {
 			after = commands(t, see)
 			asks = after["evalsha"] - before["evalsha"]
 			return asks >= 4*n
@@ -265,7 +265,7 @@ func TestScale_AThousandWaitersOnlyKeepPositionsInBatches(t *testing.T) {
 		return trips.late.Load() == late && asks <= n*(int(took/(third*9/10))+1)
 	})
 	if batches > asks/10 {
-		t.Errorf("%d asks took %d round trips", asks, batches)
+		t.Errorf("%d asks took %d round trips, want at most a tenth", asks, batches)
 	}
 	expected := []string{
 		"evalsha", "mget", "exists", "set", "time", "publish", // our commands, and those that our scripts call
@@ -274,7 +274,7 @@ func TestScale_AThousandWaitersOnlyKeepPositionsInBatches(t *testing.T) {
 	}
 	for name, calls := range after {
 		if calls > before[name] && !slices.Contains(expected, name) {
-			t.Errorf("%d times %s", calls-before[name], name)
+			t.Errorf("got %d calls of %s", calls-before[name], name)
 		}
 	}
 	clients, err := see.Do(t.Context(), "client", "list", "type", "pubsub").Text()
@@ -282,7 +282,7 @@ func TestScale_AThousandWaitersOnlyKeepPositionsInBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := strings.Count(clients, "id="); n != 1 && strings.Count(strings.TrimSpace(clients), "\n") != 0 {
-		t.Errorf("%d subscription connections:\n%s", n, clients)
+		t.Errorf("got %d subscription connections:\n%s", n, clients)
 	}
 	cancel()
 	wg.Wait()

@@ -13,11 +13,11 @@ import (
 func TestOpenAndThisPackageOpenItsURLs(t *testing.T) {
 	want := []string{"file", "mem", "redis", "redis+cluster", "redis+sentinel", "rediss", "rediss+cluster", "rediss+sentinel"}
 	if all := scheme.All(); !slices.Equal(all, want) {
-		t.Errorf("registered are %q, want %q", all, want)
+		t.Errorf("got %q registered, want %q", all, want)
 	}
 	s, err := open.URL("redis://127.0.0.1:1")
 	if _, ok := s.(*redisstore.Store); !ok || err != nil {
-		t.Fatalf("%T, %v", s, err)
+		t.Fatalf("got %T, %v", s, err)
 	}
 	s.Close()
 }

@@ -19,32 +19,30 @@ var lua embed.FS
 
 var luaDir = embedded.Dir(lua, "lua")
 
-// A script is an operation as the server runs it.
+// A script is an operation that the server runs.
 type script struct {
 	name  string
 	text  string
 	sha   string
-	gives string // first bytes of the answers that give something to their owner
+	gives string // first bytes of the answers that grant or extend something
 }
 
 type scripts struct{ ask, poll, release, renew, together, change, brk, view script }
 
-// A shape is what the stored form of a name depends on: how many children a node
-// has, and up to how many entries are kept in a string.
+// A shape has the parameters of the stored format: the children per tree node, and the
+// maximum number of entries in a string.
 type shape struct{ fanout, fewest int }
 
-// usual is of every Store but those of tests, which make trees that are higher.
+// usual is the shape of every Store except in tests, which build higher trees.
 var usual = shape{fanout: 16, fewest: 12} //mutant:redis-few
 
-// live are the scripts of every Store with the default TokenRetention. They are
-// made with the first Store, so that programs without one do not pay for them
-// before main.
+// live are the scripts of every Store with the default TokenRetention. They are made with
+// the first Store, so that programs without one do not pay for them before main.
 var live = sync.OnceValue(func() *scripts { return load(store.TokenRetention, false, usual) })
 
-// load makes the scripts for a retention of tokens. The server spends nothing
-// on a number that is a part of the text. clocked scripts have the time, in µs,
-// as their last argument instead of the server's: for tests that compare them
-// with package queue.
+// load makes the scripts for a token retention. Constants in the text cost the server
+// nothing. A clocked script takes the time, in µs, as its last argument instead of reading
+// the server's: for tests that compare the scripts with package queue.
 func load(retention time.Duration, clocked bool, sh shape) *scripts {
 	ms := (retention + time.Millisecond - 1) / time.Millisecond
 	edits := []string{"RETENTION", strconv.FormatInt(int64(ms), 10), "FANOUT", strconv.Itoa(sh.fanout), "FEWEST", strconv.Itoa(sh.fewest), "LIFE", strconv.FormatInt(sessionLife.Milliseconds(), 10)}

@@ -15,58 +15,59 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Holds that are renewed by one call can be kept by a session: a key that is written
-// once for all of them, while their names are only read. A session is renewed only by a
-// call that renews every hold which it keeps, so the expiry of each is what it
-// would be by itself. See docs/decisions/0053-sessions-of-redis.md.
+// Holds that one call renews can be kept by a session: one key that is written for all of
+// them, while their names are only read. A session is renewed only by a call that renews
+// every hold in it, so each hold expires when it would on its own. See
+// docs/decisions/0053-sessions-of-redis.md.
 const (
-	// fewestTogether is how many holds a call renews at least, of one TTL, for a
-	// session to be worth it.
+	// fewestTogether is the minimum number of holds, renewed by one call and with one TTL,
+	// that makes a session worthwhile.
 	fewestTogether = 16
-	// mostTogether is how many a session keeps at most: a script runs undisturbed.
+	// mostTogether is the maximum number of holds in a session: a script blocks the server.
 	mostTogether = 500
-	// sessionLife is the longest life of a session, however often it is renewed: the
-	// keys of the names that it keeps live that much longer, as renewals do not
-	// write them. A session is replaced when a quarter of that is left.
+	// sessionLife is the maximum life of a session, however often it is renewed. The keys of
+	// its names live that much longer, because renewals do not write them. A session is
+	// replaced when a quarter of its life is left.
 	sessionLife = 2 * time.Hour
-	// longestTogether is the longest TTL of a hold in a session.
+	// longestTogether is the maximum TTL of a hold in a session.
 	longestTogether = sessionLife / 8
-	// leftFor is for how many TTLs a session is renewed after a hold has left it, until it is replaced. A
-	// fail-over, or a crash, can lose the answered write by which the entry left: then the session would
-	// keep an entry without an owner.
+	// leftFor is how many TTLs a session is still renewed after a hold has left it, until it is replaced. A
+	// fail-over or a crash can lose the write by which the entry left, even if it was answered. Then the
+	// session would keep an entry without an owner.
 	leftFor = 2
-	// apartFor is for how long no session is begun on a server that says that it cannot have one.
+	// apartFor is how long no session is begun on a server that refused one for good.
 	apartFor = 10 * time.Minute
 )
 
-// A session, as this process knows it. Every entry that names it on the server belongs to a
-// hold that is counted here, unless the session has ended: the holds that the answer to its
-// beginning named, until an answer says that their entry is elsewhere or removed.
+// A session is what this process knows about a session. Every entry that names the session on
+// the server belongs to a hold counted here, unless the session has ended. These are the holds
+// that the answer to its beginning named, until an answer says that their entry has left the
+// session or is removed.
 type session struct {
 	id    [8]byte
 	ttl   time.Duration
-	until store.Instant // it is replaced then
+	until store.Instant // from then on it is replaced
 	holds int
-	over  bool // it is not renewed any more
+	over  bool // it must no longer be renewed
 }
 
-// sessions are those of this process.
+// sessions are the sessions of this process.
 type sessions struct {
-	fewest int                  // fewestTogether; tests have others
-	now    func() store.Instant // store.Now; tests have others
+	fewest int                  // fewestTogether, except in tests
+	now    func() store.Instant // store.Now, except in tests
 
 	mu    sync.Mutex
 	of    map[store.ID]place
-	apart store.Instant // none is begun before
+	apart store.Instant // no session is begun before this
 	swept store.Instant
 }
 
 // A place is the state of a hold that was renewed together with others.
 type place struct {
 	in    *session
-	name  string        // of the hold that is in it
+	name  string        // of the hold in the session
 	token int64         // and its token
-	again store.Instant // if in no session: it could not be put into one, and is not tried before this
+	again store.Instant // if in no session: a session refused it, and it is not tried again before this
 }
 
 // A run is the renewal of some holds by one script.
@@ -74,11 +75,11 @@ type run struct {
 	*command
 	session *session
 	begins  bool
-	holds   []int // by their number in the call
+	holds   []int // indexes in the call
 }
 
-// together finds those of the holds that can be renewed by the write of a session, and
-// prepares that. rest are the others.
+// together splits the valid holds into those that the write of a session can renew, for which
+// it prepares the runs, and the rest.
 func (s *Store) together(holds []store.Hold, valid []int) (runs []*run, rest []int) {
 	if !s.hasSessions || len(valid) < s.sessions.fewest {
 		return nil, valid
@@ -99,7 +100,7 @@ func (s *Store) together(holds []store.Hold, valid []int) (runs []*run, rest []i
 		switch {
 		case names[h.Name] > 1 || h.NewID != (store.ID{}): //mutant:redis-session-of-others
 			rest = append(rest, i)
-		case p.in != nil && (p.name != h.Name || p.token != h.Token): // there is no such hold: it is not to keep what the session has //mutant:redis-session-of-no-hold
+		case p.in != nil && (p.name != h.Name || p.token != h.Token): // no such hold exists: it must not extend the entry in the session //mutant:redis-session-of-no-hold
 			rest = append(rest, i)
 		case p.in != nil && p.in.ttl == h.TTL && now < p.in.until: //mutant:redis-session-replaced
 			there[p.in] = append(there[p.in], i)
@@ -138,8 +139,8 @@ func (s *Store) together(holds []store.Hold, valid []int) (runs []*run, rest []i
 	return runs, rest
 }
 
-// renewalOf is the script that renews a session of these holds or, with least above 0, begins
-// one if it can keep so many of them.
+// renewalOf returns the script that renews a session with these holds. With least above 0, it
+// begins a session if that can keep at least so many of them.
 func (s *Store) renewalOf(sess *session, holds []store.Hold, some []int, least int) *run {
 	keys := make([]string, 1, len(some)+1)
 	keys[0] = s.prefix + "session:" + hex.EncodeToString(sess.id[:])
@@ -157,8 +158,8 @@ func (s *Store) renewalOf(sess *session, holds []store.Hold, some []int, least i
 	return &run{command: s.commandOn(&s.scripts.together, keys, args...), session: sess, holds: some}
 }
 
-// renewedTogether reads what the server answered, and returns the holds that are to be
-// renewed each by itself.
+// renewedTogether reads the server's answer, and returns the holds that must be renewed one by
+// one.
 func (s *Store) renewedTogether(ctx context.Context, r *run, holds []store.Hold, out []store.Renewal) (rest []int) {
 	answer, err := r.wait(ctx)
 	ss := &s.sessions
@@ -167,7 +168,7 @@ func (s *Store) renewedTogether(ctx context.Context, r *run, holds []store.Hold,
 	now := ss.now()
 	var refused redis.Error
 	switch {
-	case errors.As(err, &refused) && !passes(err.Error()): // it did not run, or broke off //mutant:redis-session-unanswered
+	case errors.As(err, &refused) && !passes(err.Error()): // it did not run, or stopped //mutant:redis-session-unanswered
 		if r.begins && forGood(err.Error()) { //mutant:redis-session-refused-for-good
 			ss.apart = now.Add(apartFor) //mutant:redis-session-refused
 		}
@@ -205,26 +206,26 @@ func (s *Store) renewedTogether(ctx context.Context, r *run, holds []store.Hold,
 			}
 		default:
 			out[i].Err = s.strange("renew", h.Name, answer)
-			r.session.over = true // it may keep more than we know of //mutant:redis-session-of-a-strange-answer
+			r.session.over = true // it may keep more than this process knows //mutant:redis-session-of-a-strange-answer
 		}
 	}
 	ss.sweep(now)
 	return rest
 }
 
-// forGood reports whether a server says that sessions cannot work: by the rights of this user, or because its keys
-// are on several servers.
+// forGood reports whether the server says that sessions cannot work: this user lacks a right, or the keys are on
+// several servers.
 func forGood(text string) bool {
 	return forbids(text) || has(text, "CROSSSLOT", "hash to the same slot", "non local key", "undeclared key")
 }
 
-// passes reports whether a server says that it runs nothing, or writes nothing, for now. A renewal of each hold by itself
-// would be answered the same, and a session is as it was.
+// passes reports whether the server refuses to run or write anything for now. It would refuse the renewal of each
+// hold by itself as well, and the session is unchanged.
 func passes(text string) bool {
 	return has(text, "LOADING", "BUSY ", "READONLY", "NOREPLICAS", "MASTERDOWN", "MISCONF", "CLUSTERDOWN", "TRYAGAIN", "max number of clients") //mutant:redis-refusals-that-pass
 }
 
-// renewed notes how the renewal of a hold by itself came out: with an expiry of its own.
+// renewed notes the result of the renewal of one hold by itself. If it succeeded, the entry has its own expiry.
 func (ss *sessions) renewed(id store.ID, err error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -233,16 +234,16 @@ func (ss *sessions) renewed(id store.ID, err error) {
 	}
 }
 
-// released notes how the release of a hold came out. Only if a hold was found it is sure that no session
-// keeps an entry of the id.
+// released notes the result of the release of a hold. Only if the release found a hold is it certain that no
+// session keeps an entry with its id.
 func (ss *sessions) released(h *store.Hold, err error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	ss.leave(h.ID, err == nil && h.Token != 0)
 }
 
-// leave removes a hold from its session. Unless the server has surely done so too, the session is no
-// longer renewed, as that would keep an entry without an owner. ss.mu is held.
+// leave removes a hold from its session. If the server may not have done the same, the session is no longer
+// renewed, because that would keep an entry without an owner. ss.mu is held.
 func (ss *sessions) leave(id store.ID, sure bool) {
 	switch in := ss.of[id].in; {
 	case in == nil:
@@ -263,7 +264,7 @@ func (ss *sessions) sweep(now store.Instant) {
 	ss.swept = now
 	for id, p := range ss.of {
 		if p.in == nil && p.again < now || p.in != nil && p.in.until.Add(sessionLife) < now {
-			delete(ss.of, id) // such a session is no longer renewed
+			delete(ss.of, id) // its session is no longer renewed
 		}
 	}
 }

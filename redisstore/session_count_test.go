@@ -47,13 +47,13 @@ func TestManyHoldsAreRenewedByOneWriteForAll(t *testing.T) {
 			expect := func(what string, scripts, writes, wantScripts, wantWrites int) {
 				t.Helper()
 				if scripts != wantScripts || writes != wantWrites {
-					t.Errorf("%s: %d scripts and %d writes, want %d and %d", what, scripts, writes, wantScripts, wantWrites)
+					t.Errorf("%s: got %d scripts and %d writes, want %d and %d", what, scripts, writes, wantScripts, wantWrites)
 				}
 			}
 			const n = 2*mostTogether + 100                        // so that there are three sessions
 			holds := inSessions(t, s, "many", n, longestTogether) // a busy machine takes long for so many
 			if keys := sessionKeys(t, whole); len(keys) != 3 {
-				t.Errorf("%d sessions of %d holds", len(keys), n)
+				t.Errorf("got %d sessions of %d holds, want 3", len(keys), n)
 			}
 			scripts, writes := did(func() { mustRenew(t, s, holds) })
 			expect("all", scripts, writes, 3, 3)
@@ -65,14 +65,14 @@ func TestManyHoldsAreRenewedByOneWriteForAll(t *testing.T) {
 			}
 			holds = holds[2:]
 			scripts, writes = did(func() { mustRenew(t, s, holds) })
-			expect("without what was released", scripts, writes, 3, 3)
+			expect("without the released holds", scripts, writes, 3, 3)
 			owner := holds[0].Owner
 			holds[0].Owner = "{}"
 			scripts, writes = did(func() { mustRenew(t, s, holds) })
 			expect("with another owner", scripts, writes, 4, 4)
 			holds[0].Owner = owner
 			scripts, writes = did(func() { mustRenew(t, s, holds) })
-			expect("with one by itself", scripts, writes, 4, 4)
+			expect("with one renewed alone", scripts, writes, 4, 4)
 			few := holds[1:fewestTogether]
 			scripts, writes = did(func() { mustRenew(t, s, few) })
 			expect("a few", scripts, writes, len(few), len(few))
@@ -111,7 +111,7 @@ func TestTenThousandHoldsAreTwentyWritesInAThirdOfATTL(t *testing.T) {
 				continue
 			}
 			if did := calls - before[name]; did != want {
-				t.Errorf("%d times %s, want %d", did, name, want)
+				t.Errorf("got %d calls of %s, want %d", did, name, want)
 			}
 		}
 	}

@@ -53,7 +53,7 @@ func TestAConfirmedSessionSurvivesASentinelFailOver(t *testing.T) {
 	before := sessions()
 	c.primary.Kill()
 	if renewed() {
-		t.Error("renewed by nobody")
+		t.Error("renewed without an answer")
 	}
 	testserver.TakeOverSoon(watching...)
 	for _, one := range watching {
@@ -67,7 +67,7 @@ func TestAConfirmedSessionSurvivesASentinelFailOver(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "the Store has come to it", func() bool {
+	until(t, "the store has connected to the new primary", func() bool {
 		return s.client.Ping(t.Context()).Err() == nil // the old connections have ended
 	})
 	c.primary.Restart() // as a replica, or nothing is confirmed
@@ -75,9 +75,9 @@ func TestAConfirmedSessionSurvivesASentinelFailOver(t *testing.T) {
 	if err := clientOf(t, c.primary.Addr).Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil { // Sentinel would do it some time later
 		t.Fatal(err)
 	}
-	until(t, "the session is renewed by the new server, and confirmed", renewed)
+	until(t, "the new server has renewed and confirmed the session", renewed)
 	if after := sessions(); !slices.Equal(after, before) {
-		t.Errorf("the sessions are %q, and were %q", after, before)
+		t.Errorf("got sessions %q, want %q", after, before)
 	}
 	for _, h := range holds {
 		if !kept(t, s, h.Name) {
@@ -86,7 +86,7 @@ func TestAConfirmedSessionSurvivesASentinelFailOver(t *testing.T) {
 		try := mutex(h.Name)
 		try.Try = true
 		if a := mustAsk(t, other, try); a.Granted {
-			t.Errorf("%q is held twice", h.Name)
+			t.Errorf("%q has two holders", h.Name)
 		}
 	}
 }
@@ -119,12 +119,12 @@ func TestAfterAFailOverThatLostASessionItsHoldsGoOn(t *testing.T) {
 			s.sessions.mu.Unlock()
 			mustRenew(t, s, holds)
 			if len(sessionKeys(t, storeOn(t, clientOf(t, c.replica.Addr), nil))) == len(sessionKeys(t, s)) {
-				t.Error("the replica has heard of the session")
+				t.Error("the replica knows the session")
 			}
 			c.promote(t)
 			front.lead(c.replica.Addr)
 			front.cut()
-			until(t, "all are renewed", func() bool {
+			until(t, "all holds are renewed", func() bool {
 				for i, r := range s.Renew(t.Context(), holds) {
 					if errors.Is(r.Err, store.ErrLost) {
 						t.Fatalf("hold %d: %v", i, r.Err)
@@ -141,7 +141,7 @@ func TestAfterAFailOverThatLostASessionItsHoldsGoOn(t *testing.T) {
 					t.Errorf("no session keeps %q", h.Name)
 				}
 				if left := expires(t, s, h.Name); left < h.TTL-slack {
-					t.Errorf("%q expires in %v", h.Name, left)
+					t.Errorf("%q: got expiry in %v", h.Name, left)
 				}
 			}
 		})

@@ -27,8 +27,8 @@ func TestWhereSessionsAreRefusedHoldsAreRenewedByThemselves(t *testing.T) {
 		}
 	}
 	for what, open := range map[string]func(*testing.T) *redis.Client{
-		"names alone may be read":               limited("~holdfast:{*"),
-		"scripts may read no session of others": limited("~holdfast:{*", "~holdfast:session:*[1-9a-f]*"),
+		"only names may be read":                limited("~holdfast:{*"),
+		"scripts may not read others' sessions": limited("~holdfast:{*", "~holdfast:session:*[1-9a-f]*"),
 		"a server of a cluster": func(t *testing.T) *redis.Client {
 			return clientOf(t, testserver.RedisCluster(t, 3)[0].Addr)
 		},
@@ -57,7 +57,7 @@ func TestWhereSessionsAreRefusedHoldsAreRenewedByThemselves(t *testing.T) {
 			}
 			mustRenew(t, s, holds)
 			if s.sessions.apart != refused {
-				t.Error("a session was tried again")
+				t.Error("a refused session was tried again")
 			}
 			for _, h := range holds {
 				if kept(t, s, h.Name) {
@@ -92,7 +92,7 @@ func TestAUserOfSomeNamesNeedsToReadForeignSessions(t *testing.T) {
 		c.Try = true
 		a, err := s.Ask(t.Context(), c)
 		if a.Granted || errors.Is(err, store.ErrDenied) == readable || readable && err != nil {
-			t.Errorf("sessions readable %v: granted %v, %v", readable, a.Granted, err)
+			t.Errorf("sessions readable %v: got granted %v, %v", readable, a.Granted, err)
 		}
 	}
 	mustRenew(t, holder, []store.Hold{held})
@@ -108,7 +108,7 @@ func TestOnAClusterNoSessionIsTried(t *testing.T) {
 	}
 	mustRenew(t, s, holds)
 	if s.sessions.apart != 0 || len(s.sessions.of) != 0 {
-		t.Errorf("refused until %v, and %d holds are in sessions", s.sessions.apart, len(s.sessions.of))
+		t.Errorf("got sessions refused until %v, and %d holds in sessions", s.sessions.apart, len(s.sessions.of))
 	}
 }
 
@@ -142,16 +142,16 @@ func TestHoldsSurviveALostAnswerOfTheirSession(t *testing.T) {
 	mustRenew(t, s, holds)
 	before := len(sessionKeys(t, s))
 	if before != first+2 { // the one that was not answered, and its successor
-		t.Errorf("%d sessions, and %d before", before, first)
+		t.Errorf("got %d sessions, and %d before", before, first)
 	}
 	lose("a later one")
 	mustRenew(t, s, holds)
 	if n := len(sessionKeys(t, s)); n != before {
-		t.Errorf("%d sessions, and %d before", n, before)
+		t.Errorf("got %d sessions, and %d before", n, before)
 	}
 	for _, h := range holds {
 		if left := expires(t, s, h.Name); !kept(t, s, h.Name) || left < ttl-slack {
-			t.Errorf("%q expires in %v", h.Name, left)
+			t.Errorf("%q: got expiry in %v", h.Name, left)
 		}
 		if err := s.Release(t.Context(), h); err != nil {
 			t.Error(err)
@@ -181,20 +181,20 @@ func TestASessionIsReplacedSoonAfterAHoldHasLeftIt(t *testing.T) {
 			t.Helper()
 			runs, rest := s.together(holds, all)
 			if len(runs) != 1 || len(rest) > 0 || runs[0].begins == want || (runs[0].session == old) != want {
-				t.Errorf("%s: %d runs, %d holds by themselves; want the session renewed: %v", what, len(runs), len(rest), want)
+				t.Errorf("%s: got %d runs and %d holds renewed alone, want the session renewed: %v", what, len(runs), len(rest), want)
 			}
 		}
 		time.Sleep(sessionLife / 2)
-		renewsOld("all are there", true)
+		renewsOld("all holds are in it", true)
 		s.sessions.released(&holds[0], nil)
 		all = all[1:]
-		renewsOld("one was given back", true)
+		renewsOld("one hold was released", true)
 		time.Sleep(ttl)
 		s.sessions.renewed(holds[1].ID, nil) // by itself: later is no later end
 		all = all[1:]
-		renewsOld("another has left", true)
+		renewsOld("another hold has left", true)
 		time.Sleep((leftFor - 1) * ttl)
-		renewsOld("it was so a while ago", false)
+		renewsOld("that was a while ago", false)
 	})
 }
 
@@ -219,13 +219,13 @@ func TestASessionWithAStrangeAnswerIsNotRenewed(t *testing.T) {
 		runs[0].SetVal("H" + strings.Repeat(stands, known))
 		out := make([]store.Renewal, len(holds))
 		if rest := s.renewedTogether(t.Context(), runs[0], holds, out); len(rest) > 0 {
-			t.Errorf("%s: %d are renewed by themselves", what, len(rest))
+			t.Errorf("%s: got %d holds renewed alone", what, len(rest))
 		}
 		if err := out[len(holds)-1].Err; (err != nil) != (known < len(holds)) {
-			t.Errorf("%s: the last renewal: %v", what, err)
+			t.Errorf("%s: the last renewal: got %v", what, err)
 		}
 		if runs, _ := s.together(holds[:known], all[:known]); len(runs) != 1 || runs[0].begins != (known < len(holds)) {
-			t.Errorf("%s: the next time it begins a session: %v", what, runs[0].begins)
+			t.Errorf("%s: the next call begins a session: %v", what, runs[0].begins)
 		}
 	}
 }
@@ -251,7 +251,7 @@ func TestOnAFullServerSessionsAreRenewed(t *testing.T) {
 				mustRenew(t, s, others)
 			}
 			if n := len(sessionKeys(t, whole)); n != 1 {
-				t.Errorf("%d sessions", n)
+				t.Errorf("got %d sessions, want 1", n)
 			}
 			for _, h := range holds {
 				if !kept(t, s, h.Name) {
@@ -260,7 +260,7 @@ func TestOnAFullServerSessionsAreRenewed(t *testing.T) {
 			}
 			for _, err := range s.ReleaseAll(t.Context(), append(holds, others...)) {
 				if err != nil {
-					t.Errorf("a release: %v", err)
+					t.Errorf("release: %v", err)
 				}
 			}
 		})
@@ -294,7 +294,7 @@ func TestASessionIsRenewedOnlyIfReplicasHaveIt(t *testing.T) {
 		c.replica.Thaw()
 		until(t, what+" is confirmed", func() bool { return renewed() == nil })
 		if !kept(t, s, holds[0].Name) {
-			t.Errorf("%s: it keeps nothing", what)
+			t.Errorf("%s: the session keeps no hold", what)
 		}
 	}
 	for i, h := range holds {

@@ -25,7 +25,7 @@ type fall struct {
 
 // falls are the ways in which a Redis loses acknowledged writes.
 var falls = map[string]func(*testing.T) *fall{
-	"a replica took over that had not heard": func(t *testing.T) *fall {
+	"a replica without the writes took over": func(t *testing.T) *fall {
 		c := newCouple(t)
 		front := newProxy(t, c.primary.Addr)
 		f := falling(t, clientOf(t, front.addr))
@@ -147,7 +147,7 @@ func TestAForgottenGrantIsLostEvenIfASessionKeptIt(t *testing.T) {
 					}
 					o, ok := f.takes(other, h.Name)
 					if !ok || o.Token <= h.Token {
-						t.Fatalf("another: granted %q %v, with token %d after %d", h.Name, ok, o.Token, h.Token)
+						t.Fatalf("another claim: granted %q %v, with token %d after %d", h.Name, ok, o.Token, h.Token)
 					}
 					second = append(second, o)
 				}
@@ -155,17 +155,17 @@ func TestAForgottenGrantIsLostEvenIfASessionKeptIt(t *testing.T) {
 					lost := f.renew(s, all)
 					for i, h := range all {
 						if want := i >= len(remembered); lost[h.Name] != want {
-							t.Errorf("renewal %d of %q: lost %v, want %v", n, h.Name, lost[h.Name], want)
+							t.Errorf("renewal %d of %q: got lost %v, want %v", n, h.Name, lost[h.Name], want)
 						}
 					}
 					if lost := f.renew(other, second); len(lost) > 0 {
-						t.Errorf("who came second has lost %v", lost)
+						t.Errorf("the second holders lost %v", lost)
 					}
 					f.advance(ttl * 3 / 4)
 				}
 				for _, h := range remembered {
 					if _, ok := f.takes(other, h.Name); ok || !kept(t, s, h.Name) {
-						t.Errorf("%q: another gets it %v, a session keeps it %v", h.Name, ok, kept(t, s, h.Name))
+						t.Errorf("%q: another claim is granted %v, a session keeps it %v", h.Name, ok, kept(t, s, h.Name))
 					}
 				}
 			})
@@ -195,23 +195,23 @@ func TestAForgottenReleaseKeepsNoNameInALiveSession(t *testing.T) {
 			}
 			next, ok := f.takes(other, gone[0].Name)
 			if !ok {
-				t.Fatal("what was given back is held")
+				t.Fatal("the released name is held")
 			}
 			mustRenew(t, s, rest)
 			f.fall()
 
 			if lost := f.renew(s, rest); len(lost) > 0 {
-				t.Fatalf("lost: %v", lost)
+				t.Fatalf("got %v lost", lost)
 			}
 			if s.sessions.of[rest[0].ID].in != before {
-				t.Fatal("it was not the session that went on")
+				t.Fatal("the hold is in another session")
 			}
 			if lost := f.renew(other, []store.Hold{next}); !lost[next.Name] {
-				t.Error("what was granted, and is forgotten, is not lost")
+				t.Error("a forgotten grant was renewed, want ErrLost")
 			}
 			for _, h := range gone {
 				if _, ok := f.takes(other, h.Name); ok {
-					t.Fatalf("%q is free at once: nothing was forgotten", h.Name)
+					t.Fatalf("%q is free at once: the server forgot nothing", h.Name)
 				}
 			}
 			for range 4 * (leftFor + 1) {
@@ -220,12 +220,12 @@ func TestAForgottenReleaseKeepsNoNameInALiveSession(t *testing.T) {
 			}
 			for _, h := range gone {
 				if _, ok := f.takes(other, h.Name); !ok {
-					t.Errorf("%q is held by nobody, and not free", h.Name)
+					t.Errorf("%q has no holder, but is not free", h.Name)
 				}
 			}
 			for _, h := range rest {
 				if _, ok := f.takes(other, h.Name); ok {
-					t.Errorf("%q is held twice", h.Name)
+					t.Errorf("%q has two holders", h.Name)
 				}
 			}
 		})

@@ -158,7 +158,7 @@ func (c *promises) ask(side int, name string) {
 
 func (c *promises) lost(side int, p *promise) {
 	if p.until > c.now.Load() {
-		c.t.Errorf("%q is lost %v before it expires", p.Name, duration(p.until-c.now.Load()))
+		c.t.Errorf("%q was lost %v before its expiry", p.Name, duration(p.until-c.now.Load()))
 	}
 	c.drop(side, p)
 }
@@ -310,13 +310,13 @@ func (c *promises) check() {
 		for _, e := range st.Entries {
 			found[e.ID] = now + e.Expires.Microseconds()
 			if p := c.all[e.ID]; found[e.ID] > p.most {
-				c.t.Errorf("%q is kept for %v more than anybody has asked for", st.Name, duration(found[e.ID]-p.most))
+				c.t.Errorf("%q is kept for %v longer than requested", st.Name, duration(found[e.ID]-p.most))
 			}
 		}
 	}
 	for id, p := range c.all {
 		if p.until > now && found[id] < p.until {
-			c.t.Errorf("%q is to be held for %v more, and another can get in after %v", p.Name, duration(p.until-now), duration(found[id]-now))
+			c.t.Errorf("%q must be held for %v more, but another claim can be granted after %v", p.Name, duration(p.until-now), duration(found[id]-now))
 		}
 	}
 	if c.t.Failed() {
@@ -387,6 +387,6 @@ func (c *promises) run(forgets bool) {
 	}
 	c.t.Log(c.kept, "holds were found in sessions")
 	if c.kept < steps/20 {
-		c.t.Error("too few to say anything")
+		c.t.Error("too few holds were in sessions: the test shows nothing")
 	}
 }

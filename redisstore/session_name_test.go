@@ -19,7 +19,7 @@ func TestAHoldGoesToAnotherProcessOutOfASession(t *testing.T) {
 	holds[3].NewID = store.Process{}.NewID()
 	mustRenew(t, s, holds)
 	if kept(t, s, holds[3].Name) {
-		t.Error("the session of its former process keeps it")
+		t.Error("the session of the former process keeps the hold")
 	}
 	adopted := store.Hold{Name: holds[3].Name, ID: holds[3].NewID, Token: holds[3].Token, TTL: 10 * time.Second, NewID: store.NewProcess().NewID()}
 	mustRenew(t, other, []store.Hold{adopted})
@@ -81,13 +81,13 @@ func TestTheFateOfAHoldInASessionIsInItsNextRenewal(t *testing.T) {
 				advance(time.Second)
 				got := s.Renew(ctx, holds)
 				if err := got[0].Err; (err == nil) != (c.want == "") || err != nil && !(errors.Is(err, store.ErrLost) && strings.Contains(err.Error(), c.want)) {
-					t.Fatalf("the renewal: %v, want %q", err, c.want)
+					t.Fatalf("renewal: %v, want %q", err, c.want)
 				}
 				if err := got[1].Err; (err != nil) != (what == "the session forgotten") {
-					t.Fatalf("the renewal of the other: %v", err)
+					t.Fatalf("renewal of the other hold: %v", err)
 				}
 				if c.want == "" && expires(t, s, holds[0].Name) != ttl {
-					t.Errorf("it was renewed and expires in %v", expires(t, s, holds[0].Name))
+					t.Errorf("after the renewal: got expiry in %v", expires(t, s, holds[0].Name))
 				}
 			}
 		})
@@ -105,10 +105,10 @@ func TestAHoldInASessionIsUpgraded(t *testing.T) {
 	mustRenew(t, s, h)
 	r := mustHold(t, s, reader)
 	if a, err := s.Change(t.Context(), h[0], 1, store.Full); err != nil || a.Granted {
-		t.Fatalf("beside a reader: %+v, %v", a, err)
+		t.Fatalf("Change beside a reader: got %+v, %v", a, err)
 	}
 	if got := s.Renew(t.Context(), h)[0]; got.Err != nil || got.Want != store.Full || got.Weight != store.Upgradeable {
-		t.Errorf("while it is pending: %+v", got)
+		t.Errorf("while the upgrade is pending: got %+v", got)
 	}
 	if err := s.Release(t.Context(), r); err != nil {
 		t.Fatal(err)
@@ -117,12 +117,12 @@ func TestAHoldInASessionIsUpgraded(t *testing.T) {
 	for i := range 3 {
 		got := s.Renew(t.Context(), h)[0]
 		if got.Err != nil || got.Weight != store.Full || got.UpgradeToken <= r.Token || token != 0 && got.UpgradeToken != token {
-			t.Errorf("renewal %d: %+v", i, got)
+			t.Errorf("renewal %d: got %+v", i, got)
 		}
 		token = got.UpgradeToken
 	}
 	if a, err := s.Change(t.Context(), h[0], 2, store.Upgradeable); err != nil || !a.Granted {
-		t.Errorf("the downgrade: %+v, %v", a, err)
+		t.Errorf("downgrade: got %+v, %v", a, err)
 	}
 }
 
@@ -150,15 +150,15 @@ func TestTheKeyOfANameOutlivesTheSessionOfItsHold(t *testing.T) {
 		}
 		for _, key := range sessionKeys(t, s) {
 			if d := s.client.PTTL(t.Context(), key).Val(); d < 2*sessionLife-slack || d > 2*sessionLife+time.Second {
-				t.Errorf("%s: a session is kept for %v, want %v", what, d, 2*sessionLife)
+				t.Errorf("%s: a session lives for %v, want %v", what, d, 2*sessionLife)
 			}
 		}
 	}
-	check("kept by a session")
+	check("in a session")
 	for _, h := range holds {
 		mustAsk(t, s, mutex(h.Name))
 	}
-	check("somebody waits")
+	check("a claim waits")
 }
 
 // A server that lost writes has granted a name to another process. The former holder gets ErrLost, and nothing of the other enters its
@@ -211,12 +211,12 @@ func TestARenewalOfNoHoldKeepsNothingInASession(t *testing.T) {
 			}
 			for i, r := range s.Renew(t.Context(), others) {
 				if !errors.Is(r.Err, store.ErrLost) {
-					t.Errorf("renewal %d: %v, want lost", i, r.Err)
+					t.Errorf("renewal %d: %v, want ErrLost", i, r.Err)
 				}
 			}
 			for _, h := range holds {
 				if left := expires(t, s, h.Name); left != ttl-time.Second {
-					t.Errorf("%q expires in %v", h.Name, left)
+					t.Errorf("%q: got expiry in %v", h.Name, left)
 				}
 			}
 			mustRenew(t, s, holds)
@@ -236,10 +236,10 @@ func TestALockDelayOutlivesTheLossOfItsSession(t *testing.T) {
 	c.LockDelay = 20 * time.Minute
 	mustRenew(t, s, []store.Hold{mustHold(t, s, c)})
 	if keys := sessionKeys(t, s); len(keys) != 1 || s.client.Del(t.Context(), keys...).Err() != nil {
-		t.Fatalf("the sessions are %q", keys)
+		t.Fatalf("got sessions %q", keys)
 	}
 	if a := mustAsk(t, s, mutex(c.Name)); a.Granted || a.Until < c.LockDelay-slack || a.Until > c.LockDelay {
-		t.Errorf("another: %+v, want it to wait for the delay", a)
+		t.Errorf("another claim: got %+v, want a wait for the delay", a)
 	}
 	want := c.LockDelay + o.TokenRetention
 	if d := s.client.PTTL(t.Context(), s.key(c.Name)).Val(); d < want-slack || d > want+time.Second {
@@ -284,18 +284,18 @@ func TestASessionIsReplacedInTime(t *testing.T) {
 	s.sessions.mu.Unlock()
 	mustRenew(t, s, holds)
 	if after := sessionKeys(t, s); len(after) != len(before)+1 || !kept(t, s, holds[0].Name) {
-		t.Errorf("%d sessions, then %d", len(before), len(after))
+		t.Errorf("got %d sessions, then %d", len(before), len(after))
 	}
 	for range 20 { // by the server's clock
 		advance(longestTogether * 3 / 4)
 		mustRenew(t, s, holds)
 		for _, h := range holds {
 			if left := expires(t, other, h.Name); left != longestTogether {
-				t.Fatalf("%q was renewed and expires in %v", h.Name, left)
+				t.Fatalf("%q: after the renewal: got expiry in %v", h.Name, left)
 			}
 		}
 	}
 	if after := sessionKeys(t, s); len(after) < len(before)+2 {
-		t.Errorf("a session went on for longer than it can: %d sessions", len(after))
+		t.Errorf("a session lasted longer than it can: got %d sessions", len(after))
 	}
 }

@@ -68,14 +68,14 @@ func TestOnlyARefusalForGoodTurnsSessionsOff(t *testing.T) {
 				}
 				runs, _ := s.together(holds, all)
 				if len(runs) != 1 || runs[0].begins != begins {
-					t.Fatalf("%d runs", len(runs))
+					t.Fatalf("got %d runs, want one", len(runs))
 				}
 				runs[0].call = done
 				runs[0].SetErr(reply(answer))
 				out := make([]store.Renewal, len(holds))
 				rest := s.renewedTogether(t.Context(), runs[0], holds, out)
 				if by := len(rest) == len(holds); by != want.by || !by && len(rest) > 0 {
-					t.Errorf("%d of %d are renewed by themselves", len(rest), len(holds))
+					t.Errorf("got %d of %d holds renewed alone", len(rest), len(holds))
 				}
 				for i, r := range out {
 					if reported := errors.Is(r.Err, store.ErrUnavailable) && !store.Definite(r.Err); reported == want.by || !reported && r.Err != nil {
@@ -85,7 +85,7 @@ func TestOnlyARefusalForGoodTurnsSessionsOff(t *testing.T) {
 				runs, rest = s.together(holds, all)
 				off := len(runs) == 0 && len(rest) == len(holds)
 				if want := want.off && begins; off != want {
-					t.Errorf("sessions are off: %v", off)
+					t.Errorf("got sessions off: %v", off)
 				}
 				if !off && runs[0].begins != begins {
 					t.Errorf("the next call begins a session: %v", runs[0].begins)
@@ -140,11 +140,11 @@ func TestSessionsGoOnOnceTheServerTakesWritesAgain(t *testing.T) {
 				begin: func(t *testing.T, c *redis.Client) { do(t, c, "CONFIG", "SET", "min-replicas-to-write", 1) },
 				end:   func(t *testing.T, c *redis.Client) { do(t, c, "CONFIG", "SET", "min-replicas-to-write", 0) },
 			},
-			"it is a replica": {
+			"the server is a replica": {
 				begin: func(t *testing.T, c *redis.Client) { do(t, c, "REPLICAOF", "127.0.0.1", 1) },
 				end:   func(t *testing.T, c *redis.Client) { do(t, c, "REPLICAOF", "NO", "ONE") },
 			},
-			"a script of somebody runs": {
+			"another client's script runs": {
 				begin: func(t *testing.T, c *redis.Client) {
 					do(t, c, "CONFIG", "SET", "lua-time-limit", 1)
 					one := clientOf(t, c.Options().Addr)
@@ -159,7 +159,7 @@ func TestSessionsGoOnOnceTheServerTakesWritesAgain(t *testing.T) {
 					until(t, "the server answers", func() bool { return c.Ping(t.Context()).Err() == nil })
 				},
 			},
-			"it is full": {
+			"the server is full": {
 				begin:  func(t *testing.T, c *redis.Client) { fill(t, c, true) },
 				end:    func(t *testing.T, c *redis.Client) { fill(t, c, false) },
 				goesOn: true,
@@ -190,7 +190,7 @@ func TestSessionsGoOnOnceTheServerTakesWritesAgain(t *testing.T) {
 				state.end(t, client)
 				mustRenew(t, s, in)
 				if keys := sessionKeys(t, s); len(keys) != len(before) {
-					t.Errorf("%d sessions, and %d before: what was in one is in another", len(keys), len(before))
+					t.Errorf("got %d sessions, and %d before: the holds of one are in another", len(keys), len(before))
 				}
 				mustRenew(t, s, out)
 				for _, h := range append(in, out...) {

@@ -303,7 +303,7 @@ func TestASessionEqualsRenewalsOfEachHold(t *testing.T) {
 		w.compare()
 	}
 	if w.kept < steps/20 {
-		t.Errorf("%d times a session kept a hold: too few to say anything", w.kept)
+		t.Errorf("a session kept a hold %d times: too few", w.kept)
 	}
 	t.Log(fmt.Sprint(w.kept, " holds were found in sessions"))
 }

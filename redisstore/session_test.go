@@ -53,7 +53,7 @@ func mustRenew(t testing.TB, s *Store, holds []store.Hold) {
 			t.Fatalf("renewal of %q: %v", holds[i].Name, r.Err)
 		}
 		if r.TTL != holds[i].TTL || r.From != 0 || r.Weight == 0 {
-			t.Fatalf("renewal of %q: %+v", holds[i].Name, r)
+			t.Fatalf("renewal of %q: got %+v", holds[i].Name, r)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestStoreBySessions(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return togetherOn(t, client, nil) })
 	for _, d := range denials(t, server) {
 		if !strings.HasPrefix(d, "command client|") {
-			t.Errorf("the server refused: %s", d)
+			t.Errorf("the server refused %s", d)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestAnUnrenewedHoldExpiresWhileItsSessionGoesOn(t *testing.T) {
 	const ttl = 10 * time.Second
 	for what, abandon := range map[string]func(*testing.T, *Store, store.Hold){
 		"not renewed": func(*testing.T, *Store, store.Hold) {},
-		"its release was not answered": func(t *testing.T, s *Store, h store.Hold) {
+		"unanswered release": func(t *testing.T, s *Store, h store.Hold) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if err := s.Release(ctx, h); !errors.Is(err, context.Canceled) {
@@ -165,19 +165,19 @@ func TestAnUnrenewedHoldExpiresWhileItsSessionGoesOn(t *testing.T) {
 			}
 			advance(ttl*4/100 - time.Millisecond)
 			if free(t, other, one.Name) {
-				t.Error("it was free before its time")
+				t.Error("the name was free before its time")
 			}
 			advance(time.Millisecond)
 			if !free(t, other, one.Name) {
-				t.Errorf("it is not free after its TTL: %+v", state(t, other, one.Name))
+				t.Errorf("the name is not free after its TTL: %+v", state(t, other, one.Name))
 			}
 			for _, h := range rest {
 				if left := expires(t, other, h.Name); left != ttl-ttl*4/100 {
-					t.Fatalf("%q expires in %v", h.Name, left)
+					t.Fatalf("%q: got expiry in %v", h.Name, left)
 				}
 			}
 			if err := s.Renew(t.Context(), holds)[0].Err; !errors.Is(err, store.ErrLost) {
-				t.Errorf("its renewal: %v", err)
+				t.Errorf("renewal of the session: %v, want ErrLost", err)
 			}
 		})
 	}
@@ -193,7 +193,7 @@ func TestASessionThatHasEndedIsNotRenewed(t *testing.T) {
 	advance(10 * time.Second)
 	for i, r := range s.Renew(t.Context(), holds) {
 		if !errors.Is(r.Err, store.ErrLost) {
-			t.Errorf("renewal %d: %v, want lost", i, r.Err)
+			t.Errorf("renewal %d: %v, want ErrLost", i, r.Err)
 		}
 	}
 	if !free(t, open(), holds[0].Name) {
@@ -206,7 +206,7 @@ func TestASessionThatHasEndedIsNotRenewed(t *testing.T) {
 	advance(late[0].TTL)
 	for i, r := range s.Renew(t.Context(), late) {
 		if !errors.Is(r.Err, store.ErrLost) {
-			t.Errorf("first renewal %d: %v, want lost", i, r.Err)
+			t.Errorf("first renewal %d: %v, want ErrLost", i, r.Err)
 		}
 	}
 }
@@ -218,17 +218,17 @@ func TestASessionThatMayKeepWhatIsLostIsNotRenewed(t *testing.T) {
 	for what, lose := range map[string]func(*testing.T, *Store, store.Hold){
 		"released": func(t *testing.T, s *Store, h store.Hold) {
 			if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
-				t.Errorf("release: %v, want lost", err)
+				t.Errorf("release: %v, want ErrLost", err)
 			}
 		},
 		"withdrawn": func(t *testing.T, s *Store, h store.Hold) {
 			if h.Token = 0; s.Release(t.Context(), h) != nil {
-				t.Error("a release of nothing failed")
+				t.Error("release of nothing failed")
 			}
 		},
 		"renewed": func(t *testing.T, s *Store, h store.Hold) {
 			if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
-				t.Errorf("renewal: %v, want lost", err)
+				t.Errorf("renewal: %v, want ErrLost", err)
 			}
 		},
 	} {
@@ -247,14 +247,14 @@ func TestASessionThatMayKeepWhatIsLostIsNotRenewed(t *testing.T) {
 			}
 			mustRenew(t, s, append([]store.Hold{one}, rest...))
 			if !kept(t, s, one.Name) {
-				t.Fatal("no session keeps it")
+				t.Fatal("no session keeps the hold")
 			}
 			advance(ttl + time.Second)
 			lose(t, s, one)
 			advance(-2 * time.Second)
 			mustRenew(t, s, rest)
 			if left := expires(t, s, one.Name); left != time.Second {
-				t.Errorf("nobody has it, and it expires in %v", left)
+				t.Errorf("the lost hold expires in %v, want 1s", left)
 			}
 		})
 	}
@@ -268,14 +268,14 @@ func TestNoExpiryInASessionMovesBack(t *testing.T) {
 	advance(-4 * time.Second)
 	mustRenew(t, s, holds)
 	if left := expires(t, s, holds[0].Name); left != 14*time.Second {
-		t.Errorf("it expires in %v, and was to in 14 s", left)
+		t.Errorf("got expiry in %v, want 14 s", left)
 	}
 	for i := range holds {
 		holds[i].TTL = time.Second
 	}
 	mustRenew(t, s, holds)
 	if left := expires(t, s, holds[0].Name); left != 14*time.Second {
-		t.Errorf("renewed for less: it expires in %v, and was to in 14 s", left)
+		t.Errorf("renewed for less: got expiry in %v, want 14 s", left)
 	}
 }
 
@@ -312,7 +312,7 @@ func TestAHoldASessionCannotKeepIsRenewedByItself(t *testing.T) {
 				want = time.Hour - time.Second
 			}
 			if left := expires(t, s, h.Name); left != want {
-				t.Errorf("%q expires in %v", h.Name, left)
+				t.Errorf("%q: got expiry in %v", h.Name, left)
 			}
 			if is := kept(t, s, h.Name); is != strings.HasPrefix(h.Name, "ordinary") {
 				t.Errorf("a session keeps %q: %v", h.Name, is)
@@ -325,14 +325,14 @@ func TestAHoldASessionCannotKeepIsRenewedByItself(t *testing.T) {
 	}
 	s.sessions.fewest = 1
 	if runs, rest := s.together(holds, all); len(runs) != 1 || runs[0].begins || len(rest) != len(holds)-fewestTogether {
-		t.Errorf("it is tried again soon: %d runs, %d by themselves", len(runs), len(rest))
+		t.Errorf("the session is tried again soon: got %d runs, %d holds renewed alone", len(runs), len(rest))
 	}
 	for i := range holds {
 		holds[i].TTL = longestTogether + time.Second
 	}
 	mustRenew(t, s, holds)
 	if kept(t, s, holds[0].Name) {
-		t.Error("a session keeps what is renewed for long")
+		t.Error("a session keeps a hold with a long TTL")
 	}
 }
 
@@ -349,7 +349,7 @@ func TestARenewalCountsOnlyInTheSessionThatTheEntryNames(t *testing.T) {
 	mustRenew(t, s, holds)
 	for _, h := range holds {
 		if left := expires(t, s, h.Name); left != ttl {
-			t.Errorf("%q was renewed and expires in %v", h.Name, left)
+			t.Errorf("%q: after the renewal: got expiry in %v", h.Name, left)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func stored(t testing.TB, s *Store, name string, sh shape) (q queue.Queue, form 
 			}
 		}
 		if counted > sh.fewest {
-			t.Fatalf("a string has %d entries", counted)
+			t.Fatalf("got a string with %d entries", counted)
 		}
 		if freed > 0 {
 			form = "string with what is freed"
@@ -173,7 +173,7 @@ func stored(t testing.TB, s *Store, name string, sh shape) (q queue.Queue, form 
 			child /= sh.fanout
 		}
 		if child != 0 {
-			t.Fatalf("place %d is outside a tree of %d levels", p.place, h.Levels)
+			t.Fatalf("position %d is outside a tree of %d levels", p.place, h.Levels)
 		}
 	}
 	if h != want || upgrader != wants || !maps.Equal(limits, wantLimits) {
@@ -200,7 +200,7 @@ func stored(t testing.TB, s *Store, name string, sh shape) (q queue.Queue, form 
 		}
 	}
 	if len(fields) > 0 {
-		t.Fatalf("fields that nothing needs: %q", fields)
+		t.Fatalf("got fields that nothing needs: %q", fields)
 	}
 	return q, form
 }

@@ -44,15 +44,15 @@ func TestNoOperationCostsMoreBecauseMoreAreWaiting(t *testing.T) {
 				asks.GiveUp = "others wait"
 				mustAsk(t, s, asks)
 			},
-			"a renewal that says who asks": func() {
+			"a renewal that reports a request": func() {
 				h := c.hold
 				h.TTL = time.Hour
 				if r := s.Renew(t.Context(), []store.Hold{h})[0]; r.Err != nil || r.GiveUp != "somebody waits" {
 					t.Errorf("%+v", r)
 				}
 			},
-			"a poll without a write":   func() { c.i = 3; c.reads(t) },
-			"a release, and who comes": func() { c.i = 0; c.turns(t) },
+			"a poll without a write":      func() { c.i = 3; c.reads(t) },
+			"a release, and a new waiter": func() { c.i = 0; c.turns(t) },
 			"a withdrawal": func() {
 				if err := s.Release(t.Context(), store.Hold{Name: c.name, ID: c.all[middle+1].ID}); err != nil {
 					t.Error(err)
@@ -80,13 +80,13 @@ func TestNoOperationCostsMoreBecauseMoreAreWaiting(t *testing.T) {
 			lines := watch.read(t)
 			done[what][n] = work{len(lines), len(strings.Join(lines, "\n"))}
 			if strings.Contains(strings.Join(lines, "\n"), `"HGETALL"`) {
-				t.Errorf("%s reads all", what)
+				t.Errorf("%s reads the whole hash", what)
 			}
 		}
 	}
 	for what, by := range done {
 		if a, b := by[few], by[many]; b.commands > a.commands+6 || b.bytes > 2*a.bytes {
-			t.Errorf("%s: %d commands of %d bytes with %d in the queue, %d of %d with %d", what, a.commands, a.bytes, few, b.commands, b.bytes, many)
+			t.Errorf("%s: got %d commands of %d bytes with %d in the queue, %d of %d with %d", what, a.commands, a.bytes, few, b.commands, b.bytes, many)
 		}
 	}
 	t.Log(done)

@@ -61,14 +61,14 @@ func TestOverTLSTheServersCertificateIsChecked(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=5m")
 	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_TLS="+strings.Join(urls, " "), "SSL_CERT_FILE="+cert.File)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("who trusts the certificate: %v\n%s", err, out)
+		t.Errorf("a process that trusts the certificate: %v\n%s", err, out)
 	}
 	// This process does not.
 	url := "rediss://" + primary + "?dial_timeout=1m"
 	s := openAt(t, url)
 	defer s.Close()
 	if _, err := s.Ask(t.Context(), mutex("n")); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("who does not trust the certificate: %v", err)
+		t.Errorf("a process that does not trust the certificate: %v", err)
 	}
 	blind := openAt(t, url+"&skip_verify=true")
 	defer blind.Close()
@@ -99,7 +99,7 @@ func overTLSAll(t *testing.T, url, instead string) {
 	for i := range 6 {
 		h, w := mustHold(t, s, mutex(fmt.Sprint("n", i))), mutex(fmt.Sprint("n", i))
 		if a := mustAsk(t, s, w); a.Granted {
-			t.Errorf("%s: two hold", url)
+			t.Errorf("%s: two claims hold the lock", url)
 		}
 		if err := s.Release(t.Context(), h); err != nil {
 			t.Error(err)
@@ -109,7 +109,7 @@ func overTLSAll(t *testing.T, url, instead string) {
 			case h := <-notifications:
 				woken = h.ID == w.ID
 			case <-time.After(patience):
-				t.Fatalf("%s: no notification", url)
+				t.Fatalf("%s: got no notification", url)
 			}
 		}
 		if err := s.Release(t.Context(), store.Hold{Name: w.Name, ID: w.ID}); err != nil {
@@ -141,9 +141,9 @@ func TestAHandshakeThatHangsIsGivenUp(t *testing.T) {
 	select {
 	case err := <-watched:
 		if err == nil {
-			t.Error("a mailbox is open where nobody answers")
+			t.Error("a mailbox is open where no server answers")
 		}
 	case <-time.After(patience):
-		t.Error("a mailbox is waited for without end")
+		t.Error("Watch waits for the mailbox without end")
 	}
 }

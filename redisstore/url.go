@@ -17,20 +17,20 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A target is where a URL leads.
+// A target is the result of reading a URL.
 type target struct {
 	client    redis.UniversalClient
 	address   string // for people
 	replicas  int
 	durable   bool
-	retention time.Duration // 0: not said
+	retention time.Duration // 0 if the URL does not set it
 }
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// openURL makes the client that the URL asks for. Its errors show at most what
-// cannot be a part of a password: one with an unusual character in it can end
-// up anywhere in a parser's error.
+// openURL makes the client for the URL. Its errors show only what cannot be part of a
+// password: a password with an unusual character can end up anywhere in a parser's
+// error.
 func openURL(rawURL string, dial dialer) (t target, err error) {
 	scheme, _, _ := strings.Cut(rawURL, ":")
 	kind := strings.TrimPrefix(strings.ToLower(scheme), "redis")
@@ -79,7 +79,7 @@ func openURL(rawURL string, dial dialer) (t target, err error) {
 	return t, fmt.Errorf("%w: the Redis URL is wrong behind its host: want %s, with special characters of the password as %%XX", store.ErrInvalid, form)
 }
 
-// split reads a URL which may have several hosts, apart by commas.
+// split parses a URL that may have several hosts, separated by commas.
 func split(rawURL string, several bool) (hosts []string, u *url.URL, err error) {
 	one := rawURL
 	if several {
@@ -99,12 +99,12 @@ func split(rawURL string, several bool) (hosts []string, u *url.URL, err error) 
 	return hosts, u, err
 }
 
-// dials is how often go-redis tries to connect before it says that it cannot.
-// Its five, with a pause after each, would hide a closed port for a while; what
-// is worth repeating is repeated by the engine.
+// dials is how often go-redis tries to connect before it fails. Its default of five, with
+// a pause after each, would hide a closed port for a while. The engine retries what is
+// worth retrying.
 const dials = 1
 
-// urlParts is a URL as it is turned into options of go-redis.
+// urlParts is a URL that is being turned into options of go-redis.
 type urlParts struct {
 	u     *url.URL
 	hosts []string
@@ -113,7 +113,7 @@ type urlParts struct {
 	dial  dialer      // nil: go-redis's own
 }
 
-// own takes out what is not go-redis's.
+// own reads and removes the options that are not go-redis's.
 func (p *urlParts) own(t *target) error {
 	if p.query.Has("replicas") {
 		n, err := strconv.Atoi(p.query.Get("replicas"))
@@ -202,8 +202,8 @@ func (p *urlParts) sentinel(t *target) error {
 			return fmt.Errorf("invalid database number: %.20q", database)
 		}
 	}
-	// A Sentinel that hangs is given up for another only if two questions to it
-	// take less time than go-redis has to open a connection: 5 s.
+	// go-redis replaces a hung Sentinel by another one only if two questions to it take
+	// less time than go-redis allows for opening a connection, 5 s.
 	if !p.query.Has("max_retries") {
 		o.MaxRetries = -1
 	}
@@ -223,15 +223,15 @@ func (p *urlParts) sentinel(t *target) error {
 	return nil
 }
 
-// notForLocks are options of go-redis that other parts of the URL set, or that
-// make it read from replicas, which may not know who holds a name.
+// notForLocks are options of go-redis that other parts of the URL set, or that allow reading
+// from replicas, which may not know who holds a name.
 var notForLocks = []string{
 	"addr", "db", "username", "password", "master_name", "read_only", "route_by_latency", "route_by_latency_tolerance",
 	"route_randomly", "replica_only", "use_disconnected_replicas",
 }
 
-// rest completes the hosts, and returns a URL of go-redis's form with what is
-// the same in all its forms: the options.
+// rest adds missing ports to the hosts, and returns a URL for go-redis with only the
+// options, which are the same for all kinds of URL.
 func (p *urlParts) rest(port string) (string, error) {
 	for i, h := range p.hosts {
 		u, err := url.Parse("redis://" + h)
@@ -256,10 +256,10 @@ func (p *urlParts) rest(port string) (string, error) {
 	return "redis://host?" + p.query.Encode(), nil
 }
 
-// handshakeTime is how long one may take on the connections of a dialer.
+// handshakeTime bounds a TLS handshake on a dialer's connection.
 const handshakeTime = 5 * time.Second
 
-// overTLS speaks TLS on the connections of dial, if there is a config for it.
+// overTLS adds TLS to the connections of dial if config is not nil.
 func overTLS(dial dialer, config *tls.Config) dialer {
 	if config == nil {
 		return dial
@@ -274,7 +274,7 @@ func overTLS(dial dialer, config *tls.Config) dialer {
 			c.ServerName = host
 		}
 		secure := tls.Client(conn, c)
-		ctx, cancel := context.WithTimeout(ctx, handshakeTime) // a mailbox's has no end
+		ctx, cancel := context.WithTimeout(ctx, handshakeTime) // the context of a mailbox has no deadline
 		defer cancel()
 		if err := secure.HandshakeContext(ctx); err != nil {
 			conn.Close()

@@ -34,10 +34,10 @@ func TestURLsOfClustersAndSentinelsAreRead(t *testing.T) {
 			continue
 		}
 		if got := s.Describe().Store; got != want {
-			t.Errorf("%s is %q, want %q", url, got, want)
+			t.Errorf("%s: got %q, want %q", url, got, want)
 		}
 		if n := s.replicas; n != map[bool]int{true: n, false: 0}[strings.Contains(url, "replicas")] || strings.Contains(url, "replicas=2") != (n == 2) {
-			t.Errorf("%s asks for %d replicas", url, n)
+			t.Errorf("%s: got %d required replicas", url, n)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -53,7 +53,7 @@ func TestURLsOfClustersAndSentinelsAreRead(t *testing.T) {
 	}
 	s, err := Open("redis://a?replicas=1&token_retention=2h", &Options{Replicas: 2, TokenRetention: time.Hour})
 	if err != nil || s.replicas != 2 || s.retention != time.Hour {
-		t.Errorf("the option is not before the URL: %v", err)
+		t.Errorf("the option does not override the URL: %v", err)
 	}
 	s.Close()
 	for _, url := range []string{"redis://a?token_retention=2h", "redis+cluster://a?token_retention=2h&replicas=0", "redis+sentinel://a/m?token_retention=120m"} {
@@ -102,7 +102,7 @@ func TestWrongURLsOfClustersAndSentinelsSayWhatIsWrong(t *testing.T) {
 	} {
 		s, err := Open(url, nil)
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "p4ss") {
-			t.Errorf("%s: %v, want one that says %q", url, err, says)
+			t.Errorf("%s: %v, want an error with %q", url, err, says)
 		}
 		if err == nil {
 			s.Close()
@@ -122,7 +122,7 @@ func TestNoErrorShowsAPasswordOfAClusterOrASentinel(t *testing.T) {
 	none := func(what string, err error) {
 		t.Helper()
 		if err == nil {
-			t.Errorf("%s: no error", what)
+			t.Errorf("%s: got no error", what)
 			return
 		}
 		for _, p := range []string{"p4ss", "s3cret", "other"} {
@@ -205,7 +205,7 @@ func TestPasswordsOfServersAndSentinelsAreGivenToThose(t *testing.T) {
 	denied := openAt(t, "redis+cluster://locks:"+escaped+"x@"+servers[1].Addr)
 	defer denied.Close()
 	if _, err := denied.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrDenied) {
-		t.Errorf("with a wrong password: %v, want not allowed", err)
+		t.Errorf("with a wrong password: %v, want ErrDenied", err)
 	}
 }
 
@@ -260,10 +260,10 @@ func TestTheDialerOfTheOptionsMakesEachConnection(t *testing.T) {
 		slices.Sort(dialled)
 		slices.Sort(to)
 		if !slices.Equal(dialled, to) {
-			t.Errorf("%s: dialled %q, want %q", url, dialled, to)
+			t.Errorf("%s: got dials to %q, want %q", url, dialled, to)
 		}
 		if (hellos > 0) != strings.HasPrefix(url, "rediss") {
-			t.Errorf("%s: %d TLS handshakes", url, hellos)
+			t.Errorf("%s: got %d TLS handshakes", url, hellos)
 		}
 		mu.Unlock()
 	}

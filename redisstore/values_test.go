@@ -73,10 +73,10 @@ func TestPipelinedRequestsAreLinkedToTheirCallers(t *testing.T) {
 		for i := range callers {
 			wg.Go(func() {
 				if a, err := s.Ask(traced(t.Context(), fmt.Sprint("trace ", i)), mutex(fmt.Sprint(callers, i))); err != nil || !a.Granted {
-					t.Errorf("caller %d: %+v %v", i, a, err)
+					t.Errorf("caller %d: got %+v %v", i, a, err)
 				}
 			})
-			until(t, "it has come", func() bool { return s.flying()+s.queued() == i+1 })
+			until(t, "the caller waits", func() bool { return s.flying()+s.queued() == i+1 })
 		}
 		server.Thaw()
 		wg.Wait()
@@ -84,9 +84,9 @@ func TestPipelinedRequestsAreLinkedToTheirCallers(t *testing.T) {
 		return hook.trace
 	}
 	if got, want := traces(3), []string{"[trace 0]", "[trace 1]", "[trace 2]"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if got, want := traces(5), []string{"[<nil> trace 2 trace 3 trace 4]", "[trace 0]", "[trace 1]"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

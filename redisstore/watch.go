@@ -15,17 +15,16 @@ import (
 )
 
 const (
-	// pingEvery is how often a mailbox is tried. Without a sign of life since
-	// the last time its connection counts as broken.
+	// pingEvery is how often the connection of a mailbox is tested. If nothing arrived
+	// since the last test, the connection is broken.
 	pingEvery = 5 * time.Second
 	// A broken mailbox is reopened after a pause between these.
 	leastPause = 50 * time.Millisecond
 	mostPause  = 3 * time.Second
 )
 
-// Watch implements [store.Watcher]: one subscription, on a connection of its
-// own, until Close. An error matches store.ErrDenied if the user may not
-// subscribe.
+// Watch implements [store.Watcher]. It has one subscription, on its own connection, until
+// Close. An error matches store.ErrDenied if the user may not subscribe.
 func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	open := make(chan error, 1)
 	w := &mailbox{s: s, channel: s.channel(p), sink: sink}
@@ -54,16 +53,16 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Noti
 	return nil
 }
 
-// A mailbox is where the notifications for one process arrive.
+// A mailbox receives the notifications for one process.
 type mailbox struct {
 	s       *Store
 	channel string
 	sink    func(store.Notification)
-	alive   atomic.Bool // a sign of life has come since the last ping
+	alive   atomic.Bool // something arrived since the last ping
 }
 
-// run keeps the mailbox open until ctx ends; it sends the outcome of the first
-// attempt to open, and an error of that ends it.
+// run keeps the mailbox open until ctx ends. It sends the outcome of the first attempt to
+// open; if that fails, run returns.
 func (w *mailbox) run(ctx context.Context, open chan<- error) {
 	opened := false
 	pause := leastPause
@@ -71,7 +70,7 @@ func (w *mailbox) run(ctx context.Context, open chan<- error) {
 		err := w.read(ctx, func() {
 			pause = leastPause
 			if opened {
-				w.sink(store.Notification{}) // some may have been missed
+				w.sink(store.Notification{}) // some notifications may have been missed
 			}
 			opened = true
 			select {
@@ -92,11 +91,11 @@ func (w *mailbox) run(ctx context.Context, open chan<- error) {
 	}
 }
 
-// read delivers what arrives on one subscription, until its connection breaks
-// or ctx ends. It calls subscribed once the server has confirmed.
+// read delivers messages from one subscription until its connection breaks or ctx ends.
+// It calls subscribed when the server has confirmed the subscription.
 func (w *mailbox) read(ctx context.Context, subscribed func()) error {
 	sub := w.subscribe(ctx)
-	// Closing is what ends a read that waits.
+	// Closing the connection is the only way to end a blocked Receive.
 	closing, stop := context.WithCancel(ctx)
 	w.s.tasks.Go(func() {
 		w.ping(closing, sub)
@@ -120,9 +119,9 @@ func (w *mailbox) read(ctx context.Context, subscribed func()) error {
 	}
 }
 
-// subscribe subscribes at the server; on a cluster, where each passes messages
-// on to all, at any one that has names: the one that go-redis takes is always
-// the same, and may be dead.
+// subscribe subscribes at the server. In a cluster each server passes messages on to all,
+// so it takes a random one that has names: go-redis always takes the same one, which may
+// be dead.
 func (w *mailbox) subscribe(ctx context.Context) *redis.PubSub {
 	if _, ok := w.s.client.(*redis.ClusterClient); ok {
 		if servers, err := w.s.masters(ctx); err == nil {
@@ -132,7 +131,7 @@ func (w *mailbox) subscribe(ctx context.Context) *redis.PubSub {
 	return w.s.client.Subscribe(ctx, w.channel)
 }
 
-// ping tries the mailbox, and returns once it must be closed.
+// ping tests the mailbox, and returns when the mailbox must be closed.
 func (w *mailbox) ping(ctx context.Context, sub *redis.PubSub) {
 	tick := time.NewTicker(w.s.pingEvery)
 	defer tick.Stop()
@@ -149,9 +148,9 @@ func (w *mailbox) ping(ctx context.Context, sub *redis.PubSub) {
 	}
 }
 
-// try sends the mailbox a message as others would: a server that has left its cluster, or was cut off
-// from its primary, still answers on the connection, and delivers nothing. Who
-// may not publish, or cannot now, has the server answer a ping instead.
+// try sends the mailbox a message, as others would. A server that has left its cluster, or
+// was cut off from its primary, still answers on the connection but delivers nothing. If the
+// publish fails (no right, or not now), the server must answer a ping instead.
 func (w *mailbox) try(ctx context.Context, sub *redis.PubSub) error {
 	message := once{redis.NewIntCmd(ctx, "publish", w.channel, "")}
 	err := w.s.client.Process(ctx, message) //mutant:redis-mailbox-at-primary
@@ -164,13 +163,13 @@ func (w *mailbox) try(ctx context.Context, sub *redis.PubSub) error {
 	return sub.Ping(ctx)
 }
 
-// once is a command that the client does not repeat.
+// once is a command that the client does not retry.
 type once struct{ redis.Cmder }
 
 func (once) NoRetry() bool { return true }
 
-// notification reads a message: token (with "+" and the size of its block, unless that
-// is 1), id and key. A grant that replicas have not confirmed is not sent.
+// notification reads a message: token (with "+" and the size of its block, unless that is 1),
+// id and key. It drops the token if replicas or the disk must confirm a grant first.
 func (s *Store) notification(payload string) (h store.Notification, ok bool) {
 	part := strings.SplitN(payload, " ", 3)
 	if len(part) != 3 {

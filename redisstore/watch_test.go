@@ -38,13 +38,13 @@ func TestAReopenedMailboxReportsMissedNotifications(t *testing.T) {
 		t.Helper()
 		h, w := mustHold(t, s, mutex(name)), mutex(name)
 		if a := mustAsk(t, s, w); a.Granted {
-			t.Fatal("two hold it")
+			t.Fatal("two claims hold the lock")
 		}
 		if err := s.Release(t.Context(), h); err != nil {
 			t.Fatal(err)
 		}
 		if got := next(); got.Name != name || got.ID != w.ID || got.Token <= h.Token {
-			t.Errorf("notification %+v, want one for %v of %q", got, w.ID, name)
+			t.Errorf("got notification %+v, want one for %v of %q", got, w.ID, name)
 		}
 	}
 	handOver("before")
@@ -52,16 +52,16 @@ func TestAReopenedMailboxReportsMissedNotifications(t *testing.T) {
 		t.Fatalf("CLIENT KILL: %d, %v", n, err)
 	}
 	if got := next(); got != (store.Notification{}) {
-		t.Errorf("after the break came %+v, want the zero notification", got)
+		t.Errorf("after the break: got notification %+v, want the zero notification", got)
 	}
 	handOver("after")
 
 	server.Kill()
 	server.Restart()
 	if got := next(); got != (store.Notification{}) {
-		t.Errorf("after the restart came %+v, want the zero notification", got)
+		t.Errorf("after the restart: got notification %+v, want the zero notification", got)
 	}
-	until(t, "the client has found the server again", func() bool {
+	until(t, "the client has connected to the server again", func() bool {
 		_, err := s.Poll(t.Context(), mutex("x"))
 		return err == nil
 	})
@@ -97,12 +97,12 @@ func aSilentMailbox(t *testing.T, protocol int) {
 		}
 		return n
 	}
-	until(t, "the mailbox has been tried some times, and nothing arrived", func() bool { // the machine may stall for longer once
+	until(t, "the mailbox was tested several times, and no notification arrived", func() bool { // the machine may stall for longer once
 		begun := tries()
-		until(t, "the mailbox has been tried some times", func() bool { return tries() >= begun+2 })
+		until(t, "the mailbox was tested several times", func() bool { return tries() >= begun+2 })
 		select {
 		case h := <-notifications:
-			t.Logf("protocol %d: in a silent mailbox arrived %+v", protocol, h)
+			t.Logf("protocol %d: a silent mailbox got %+v", protocol, h)
 			return false
 		default:
 			return true
@@ -110,12 +110,12 @@ func aSilentMailbox(t *testing.T, protocol int) {
 	})
 	opened := p.accepted.Load()
 	server.Freeze()
-	until(t, "the mailbox is given up for another", func() bool { return p.accepted.Load() > opened })
+	until(t, "the mailbox was replaced", func() bool { return p.accepted.Load() > opened })
 	server.Thaw()
 	select {
 	case h := <-notifications:
 		if h != (store.Notification{}) {
-			t.Errorf("protocol %d: after the break came %+v, want the zero notification", protocol, h)
+			t.Errorf("protocol %d: after the break: got notification %+v, want the zero notification", protocol, h)
 		}
 	case <-time.After(patience):
 		t.Errorf("protocol %d: no notification within %v", protocol, patience)

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// WatchName implements [store.NameWatcher]. The channel of a name is its key, so a user needs the same
-// pattern for both. All watched names share one connection, which is closed when no name is watched.
+// WatchName implements [store.NameWatcher]. The channel of a name is its key, so a user needs the same pattern
+// for both. All watched names share one connection, which is closed when no name is watched.
 func (s *Store) WatchName(ctx context.Context, name string, changed func()) (stop func(), err error) {
 	if err := store.CheckName(name); err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (s *Store) WatchName(ctx context.Context, name string, changed func()) (sto
 	return nil, err
 }
 
-// newNames is what is watched: nothing yet. The connection is also subscribed to a channel of its own, by which it is tried.
+// newNames returns an empty Names. Its connection is also subscribed to a channel of its own, which tests it.
 func (s *Store) newNames() *redisnames.Names {
 	w := &mailbox{s: s, channel: s.channel(store.NewProcess())}
 	return &redisnames.Names{

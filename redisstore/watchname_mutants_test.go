@@ -35,7 +35,7 @@ func TestTheTestsCatchEachMutantOfWatchedNames(t *testing.T) {
 		{"a break is not announced", whole + "a_break", "redis-break-announced", mutant.Delete()},
 		{"a hold that ends with a minimum is not announced", suite + "a_release_with_a_minimum_hold", "redis-minimum-hold-is-news", mutant.Delete()},
 		{"nobody is notified", whole + "a_break", "redis-watcher-is-told", mutant.Delete()},
-		{"a watcher that has stopped is notified", "TestStore/promise/who_has_stopped_to_look_at_a_name_is_not_notified", "redis-name-watched-for-ever", mutant.Cond("true")},
+		{"a watcher that has stopped is notified", "TestStore/promise/a_watcher_that_has_stopped_is_not_notified", "redis-name-watched-for-ever", mutant.Cond("true")},
 		{"after a break nobody is notified", broken, "redis-names-subscribed-again", mutant.Delete()},
 		{"what nobody watches is subscribed to", nobody, "redis-name-unsubscribed", mutant.Delete()},
 		{"who may not watch a name waits for that", denied, "redis-denied-name-is-given-up", mutant.Value("false && err != nil")},

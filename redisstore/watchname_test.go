@@ -47,7 +47,7 @@ func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
 		before := published(t, eyes)
 		do()
 		if got := published(t, eyes) - before; got != want {
-			t.Errorf("%s: %d messages, want %d", what, got, want)
+			t.Errorf("%s: got %d messages, want %d", what, got, want)
 		}
 	}
 	renew := func(h *store.Hold) {
@@ -80,9 +80,9 @@ func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
 		one, two := claim(), claim()
 		publishes(0, name+": waiters", func() { mustAsk(t, s, one); mustAsk(t, s, two); mustAsk(t, s, one) })
 		publishes(0, name+": a renewal beside waiters", func() { renew(&h) })
-		publishes(1+announce, name+": a release to a waiter, who is woken", func() { release(h) })
-		publishes(0, name+": who waits leaves", func() { release(store.Hold{Name: name, ID: two.ID, Announce: two.Announce}) })
-		publishes(announce, name+": who was granted withdraws", func() { release(store.Hold{Name: name, ID: one.ID, Announce: one.Announce}) })
+		publishes(1+announce, name+": a release to a waiter, which is notified", func() { release(h) })
+		publishes(0, name+": a waiter leaves", func() { release(store.Hold{Name: name, ID: two.ID, Announce: two.Announce}) })
+		publishes(announce, name+": a granted waiter withdraws", func() { release(store.Hold{Name: name, ID: one.ID, Announce: one.Announce}) })
 		h = mustHold(t, s, claim())
 		publishes(0, name+": a try in vain", func() {
 			c := claim()
@@ -97,7 +97,7 @@ func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		publishes(announce, name+": a grant beside what was broken", func() { mustHold(t, s, claim()) })
+		publishes(announce, name+": a grant beside a broken hold", func() { mustHold(t, s, claim()) })
 	}
 	term("lock", 0)
 	term("election", 1)
@@ -145,10 +145,10 @@ func TestAWatcherOfANameLearnsOfMissedNotifications(t *testing.T) {
 		if n, err := eyes.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Int(); err != nil || n != 1 {
 			t.Fatalf("CLIENT KILL: %d, %v", n, err)
 		}
-		until(t, "it is told once it can be told again", func() bool { return n.Load() > before })
+		until(t, "the watcher is notified once it is subscribed again", func() bool { return n.Load() > before })
 		before = n.Load()
 		mustHold(t, s, election("n"))
-		until(t, "it is told of a grant", func() bool { return n.Load() > before })
+		until(t, "the watcher is notified of a grant", func() bool { return n.Load() > before })
 		if err := s.Release(t.Context(), store.Hold{Name: "n", ID: state(t, s, "n").Entries[0].ID}); err != nil {
 			t.Fatal(err)
 		}
@@ -174,22 +174,22 @@ func TestAnUnwatchedNameIsUnsubscribed(t *testing.T) {
 	_, two := watched(t, s, "two")
 	one()
 	if subscribers("one") != 1 || subscribers("two") != 1 {
-		t.Errorf("%d and %d connections are subscribed to two names, want 1 each", subscribers("one"), subscribers("two"))
+		t.Errorf("got %d and %d connections subscribed to two names, want 1 each", subscribers("one"), subscribers("two"))
 	}
 	too()
-	until(t, "one name is not subscribed to any more", func() bool { return subscribers("one") == 0 })
+	until(t, "one name has no subscription", func() bool { return subscribers("one") == 0 })
 	if subscribers("two") != 1 {
-		t.Error("nor is the other")
+		t.Error("the other name has no subscription, either")
 	}
 	two()
-	until(t, "there is no subscription", func() bool {
+	until(t, "no subscription is left", func() bool {
 		all, err := eyes.PubSubChannels(t.Context(), "*").Result()
 		return err == nil && len(all) == 0
 	})
 	n, again := watched(t, s, "one")
 	defer again()
 	mustHold(t, s, election("one"))
-	until(t, "who comes again is told", func() bool { return n.Load() > 0 })
+	until(t, "the new watcher is notified", func() bool { return n.Load() > 0 })
 }
 
 // A user's rights may cover only some names.
@@ -203,14 +203,14 @@ func TestANameThatMayNotBeWatchedIsDeniedAndOthersAreWatched(t *testing.T) {
 	defer stop()
 	soon, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_, err := s.WatchName(soon, "theirs", func() { t.Error("it is told") })
+	_, err := s.WatchName(soon, "theirs", func() { t.Error("the watcher of a denied name was notified") })
 	if !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), "theirs") {
-		t.Fatalf("a name of others: %v, want not allowed", err)
+		t.Fatalf("another user's name: %v, want ErrDenied", err)
 	}
 	also, end := watched(t, s, "mine too")
 	defer end()
 	for name, n := range map[string]*atomic.Int64{"mine": n, "mine too": also} {
-		until(t, "who watches "+name+" is told", func() bool {
+		until(t, "the watcher of "+name+" is notified", func() bool {
 			before := n.Load()
 			h := mustHold(t, s, election(name))
 			if err := s.Release(t.Context(), h); err != nil {
@@ -230,6 +230,6 @@ func TestNoNameIsWatchedOnAClosedStore(t *testing.T) {
 	}
 	stop()
 	if _, err := s.WatchName(t.Context(), "n", func() {}); err == nil {
-		t.Error("it is watched")
+		t.Error("a closed store watches the name")
 	}
 }

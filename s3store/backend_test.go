@@ -165,7 +165,7 @@ func TestNoWriteIsLostWhereETagsAreKeptApart(t *testing.T) {
 	all.Wait()
 	o, err := newBackendOn(t, addr, nil).server.Get(t.Context(), "count")
 	if n, _ := strconv.Atoi(string(o.Body)); err != nil || int64(n) != written.Load() {
-		t.Errorf("it is %d after %d writes, with the error %v", n, written.Load(), err)
+		t.Errorf("got the count %d after %d writes, with the error %v", n, written.Load(), err)
 	}
 }
 
@@ -185,9 +185,9 @@ func TestNoWriteMeetsADirectoryThatGoes(t *testing.T) {
 			for range 1000 {
 				key := p.Objects.Prefix + "s/" + rand.Text()
 				if _, what, err := p.Server.Put(t.Context(), key, []byte("x"), ""); err != nil || what != object.Done {
-					t.Errorf("a write is refused (%d), with the error %v", what, err)
+					t.Errorf("a write was refused (%d), with the error %v", what, err)
 				} else if o, err := p.Server.Get(t.Context(), key); err != nil || o.Version == "" {
-					t.Errorf("what was written is not there, with the error %v", err)
+					t.Errorf("the written object is missing, with the error %v", err)
 				}
 				if err := p.Server.Delete(t.Context(), key, ""); err != nil {
 					t.Error(err)

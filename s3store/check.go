@@ -10,11 +10,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/holdfast-go/holdfast/internal/awsconn"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record/object"
 )
 
-// Check implements [record.Backend]. It makes the trial, unless this process has.
+// Check implements [record.Backend]. It makes the trial, unless this process has made it.
 func (b *backend) Check(ctx context.Context) []store.Finding {
 	var before time.Time
 	err := b.Prepare(ctx)
@@ -38,7 +39,8 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 	return all
 }
 
-// checkClock tells how far the server's clock is from this host's, which was between these two as the server answered.
+// checkClock compares the server's clock with this host's, which was between sent and heard when
+// the server answered.
 func (b *backend) checkClock(server, sent, heard time.Time) store.Finding {
 	if !b.Timed() || server.IsZero() { //mutant:s3-check-of-times
 		return store.Finding{About: "clock", Warning: true, Found: "its answers do not tell its time, or when an object was written (Date and Last-Modified): a proxy may drop them. " +
@@ -54,13 +56,13 @@ func (b *backend) checkClock(server, sent, heard time.Time) store.Finding {
 	return f
 }
 
-// checkRules reports whether a rule of the bucket deletes objects that locks need. The trial has found rules
-// that cover its own object.
+// checkRules reports whether a rule of the bucket deletes objects that locks need. The trial has
+// found rules that cover its own object.
 func (b *backend) checkRules(ctx context.Context) store.Finding {
 	f := store.Finding{About: "lifecycle rules", Found: "none deletes what is below " + b.Prefix}
 	r, err := b.server.client.GetBucketLifecycleConfiguration(ctx, &s3.GetBucketLifecycleConfigurationInput{Bucket: &b.server.bucket}, once)
 	switch {
-	case isCode(err, "NoSuchLifecycleConfiguration"):
+	case awsconn.IsCode(err, "NoSuchLifecycleConfiguration"):
 		return f
 	case err != nil:
 		f.Found = "not known, as this user may not ask, or the server has none: s3:GetLifecycleConfiguration would tell"
@@ -76,7 +78,7 @@ func (b *backend) checkRules(ctx context.Context) store.Finding {
 	return f
 }
 
-// deletes is the prefix of what a rule deletes, and whether it deletes anything.
+// deletes returns the prefix of what a rule deletes, and whether it deletes anything.
 func deletes(r *types.LifecycleRule) (prefix string, is bool) {
 	//lint:ignore SA1019 older rules have it there
 	prefix = aws.ToString(r.Prefix)

@@ -30,9 +30,9 @@ func TestAClosedPortIsReportedInFewWords(t *testing.T) {
 	closing(t, s)
 	_, err = s.Ask(t.Context(), storetest.Mutex(me, "a"))
 	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, syscall.ECONNREFUSED) || strings.Count(err.Error(), "refused") != 1 || len(err.Error()) > 160 {
-		t.Errorf("%v, want an ErrUnavailable that says once that it was refused", err)
+		t.Errorf("%v, want ErrUnavailable with the refusal once", err)
 	}
 	if dials.Load() == 0 {
-		t.Error("it was not dialed")
+		t.Error("the server was not dialed")
 	}
 }

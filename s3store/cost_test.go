@@ -82,7 +82,7 @@ func TestALockCostsSoManyRequests(t *testing.T) {
 	is := func(what, got, want string) {
 		t.Helper()
 		if got != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
+			t.Errorf("%s: got %s, want %s", what, got, want)
 		}
 	}
 	cost := func(what, want string, f func()) {
@@ -100,15 +100,15 @@ func TestALockCostsSoManyRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cost("what is written once below a prefix, so that no directory is ever empty, and its trial", "21 writes and lists, 2 reads", func() {
+	cost("what is written once below a prefix, which keeps its directories, and the trial", "21 writes and lists, 2 reads", func() {
 		p := closing(t, metered(t, addr, o, m))
 		if err := p.b.Prepare(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})
-	cost("a process that begins: its trial, its session, and its first lock", "15 writes and lists, 3 reads", func() { cycle("a") })
-	cost("a lock on a name that nobody had", "3 writes and lists, 0 reads", func() { cycle("b") })
-	cost("a lock on a name that this process had before", "3 writes and lists, 0 reads", func() { cycle("b") })
+	cost("a new process: its trial, its session, and its first lock", "15 writes and lists, 3 reads", func() { cycle("a") })
+	cost("a lock on a new name", "3 writes and lists, 0 reads", func() { cycle("b") })
+	cost("a lock on a name that this process has locked before", "3 writes and lists, 0 reads", func() { cycle("b") })
 	other := closing(t, storeOn(t, addr, o))
 	for round := 0; ; round++ {
 		name := fmt.Sprint("c", round)
@@ -127,11 +127,11 @@ func TestALockCostsSoManyRequests(t *testing.T) {
 			continue
 		}
 		is("a try that is refused", first, "1 writes and lists, 2 reads")
-		is("one more", next, "0 writes and lists, 1 reads")
+		is("one more refused try", next, "0 writes and lists, 1 reads")
 		is("a poll", poll, "1 writes and lists, 1 reads")
 		break
 	}
-	cost("a lock of a new process on a name that others had: its trial, its session, the lock", "15 writes and lists, 3 reads", func() {
+	cost("a lock of a new process on a used name: its trial, its session, the lock", "15 writes and lists, 3 reads", func() {
 		p := metered(t, addr, o, m)
 		h := storetest.MustHold(t, p, claim("b"))
 		if err := p.ReleaseAll(t.Context(), []store.Hold{h})[0]; err != nil {
@@ -139,7 +139,7 @@ func TestALockCostsSoManyRequests(t *testing.T) {
 		}
 		p.Close()
 	})
-	for what, want := range map[string]string{"a sweep": "2 writes and lists, 1 reads", "a look whose turn it is": "0 writes and lists, 1 reads"} {
+	for what, want := range map[string]string{"a sweep": "2 writes and lists, 1 reads", "a read whose turn it is": "0 writes and lists, 1 reads"} {
 		p := apart()
 		if what != "a sweep" { // another store has just swept
 			other := closing(t, storeOn(t, addr, p)).b
@@ -158,7 +158,7 @@ func TestALockCostsSoManyRequests(t *testing.T) {
 		for range b.Sweep(t.Context(), time.Hour) {
 		}
 		if got := fmt.Sprintf("%d writes and lists, %d reads", sum[3].Load(), sum[4].Load()); got != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
+			t.Errorf("%s: got %s, want %s", what, got, want)
 		}
 	}
 	ids := a.Sessions()

@@ -60,7 +60,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (f *fake) answer(r *http.Request, key string, body []byte, h http.Header) (int, []byte) {
 	failed := func(code string, status int) (int, []byte) {
-		return status, fmt.Appendf(nil, "<Error><Code>%s</Code><Message>as it was told</Message></Error>", code)
+		return status, fmt.Appendf(nil, "<Error><Code>%s</Code><Message>as configured</Message></Error>", code)
 	}
 	if f.answers != nil {
 		if code, status := f.answers(r); status != 0 {

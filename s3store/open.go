@@ -4,16 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/holdfast-go/holdfast/internal/awsconn"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
@@ -22,17 +18,17 @@ func init() {
 	scheme.Register(func(url string) (*Store, error) { return Open(url, nil) }, "s3")
 }
 
-// Open returns a Store with a client of its own, which Close closes. The URL is s3://bucket[/prefix][?option=value…]; the
-// options are
+// Open returns a Store with a client of its own, which Close closes. The URL is
+// s3://bucket[/prefix][?option=value…]. The options are
 //
 //	region=NAME        the bucket's region; else the one that the SDK finds in the environment or in its files
 //	endpoint=URL       another server than Amazon's, as http://host:port or https://host
 //	path_style=BOOL    the bucket is in the path, not in the name of the host; it is, with an endpoint, unless this is false
 //	profile=NAME       of the SDK's files
 //
-// The credentials are those that the SDK's chain finds: the environment, its files, the role of a pod, a task or a machine. None
-// are in the URL. dial makes the connections if it is not nil. Open does no I/O, but to read the SDK's files. The error
-// matches store.ErrInvalid.
+// The SDK's chain finds the credentials: the environment, its files, the role of a pod, a task or a
+// machine. The URL has none. dial makes the connections if it is not nil. Open does no I/O except
+// to read the SDK's files. The error matches store.ErrInvalid.
 func Open(rawURL string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (*Store, error) {
 	u, err := parseURL(rawURL)
 	if err != nil {
@@ -51,10 +47,11 @@ func Open(rawURL string, dial func(ctx context.Context, network, addr string) (n
 	return storeOf(b), nil
 }
 
-// A location is what a URL says.
+// A location is a parsed URL.
 type location struct {
-	bucket, prefix, region, endpoint, profile string
-	pathStyle                                 bool
+	bucket, prefix string
+	pathStyle      bool
+	awsconn.Service
 }
 
 func parseURL(rawURL string) (*location, error) {
@@ -78,26 +75,20 @@ func parseURL(rawURL string) (*location, error) {
 	if err != nil {
 		return nil, bad("what follows the ? cannot be read")
 	}
-	s := &location{bucket: u.Host, prefix: strings.Trim(u.Path, "/"), endpoint: query.Get("endpoint"), pathStyle: query.Get("endpoint") != ""}
+	s := &location{bucket: u.Host, prefix: strings.Trim(u.Path, "/"), pathStyle: query.Get("endpoint") != ""}
 	for option, values := range query {
-		switch value := values[len(values)-1]; option {
-		case "region":
-			s.region = value
-		case "profile":
-			s.profile = value
-		case "endpoint":
-			if e, err := url.Parse(value); err != nil || e.Scheme != "http" && e.Scheme != "https" || e.Host == "" || e.User != nil {
-				return nil, bad("endpoint is http://host:port or https://host")
-			}
-		case "path_style":
-			switch value {
-			case "true", "false":
-				s.pathStyle = value == "true"
-			default:
-				return nil, bad("path_style is true or false")
-			}
+		value := values[len(values)-1]
+		known, wrong := s.Set(option, value)
+		switch {
+		case wrong != "":
+			return nil, bad("%s", wrong)
+		case known:
+		case option != "path_style":
+			return nil, bad("there is no option %.20q; there are: %s, path_style", option, awsconn.Options)
+		case value != "true" && value != "false":
+			return nil, bad("path_style is true or false")
 		default:
-			return nil, bad("there is no option %.20q; there are: region, endpoint, path_style, profile", option)
+			s.pathStyle = value == "true"
 		}
 	}
 	return s, nil
@@ -109,43 +100,16 @@ type closer struct {
 	close func()
 }
 
-// connecting is how long a connection may take: an ask has five seconds, and is to be sent again.
-const connecting = 2 * time.Second
-
-// clientOf is a client of the bucket.
+// clientOf returns a client of the bucket.
 func clientOf(ctx context.Context, u *location, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (*closer, error) {
-	buildable := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { // with AWS_CA_BUNDLE, which the SDK reads
-		if t.DialContext = (&net.Dialer{Timeout: connecting}).DialContext; dial != nil {
-			t.DialContext = dial
-		}
-	})
-	o := []func(*config.LoadOptions) error{config.WithHTTPClient(buildable)}
-	if u.region != "" {
-		o = append(o, config.WithRegion(u.region))
+	c, done, err := u.Config(ctx, "S3", dial)
+	if err != nil {
+		return nil, err
 	}
-	if u.profile != "" {
-		o = append(o, config.WithSharedConfigProfile(u.profile))
-	}
-	c, err := config.LoadDefaultConfig(ctx, o...)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%w: the settings of the S3 client: %w", store.ErrInvalid, err)
-	case c.Region == "" && u.endpoint == "":
-		return nil, fmt.Errorf("%w: no region for S3: put ?region=NAME behind the URL, or set AWS_REGION", store.ErrInvalid)
-	case c.Region == "":
-		c.Region = "us-east-1" // what is not Amazon's mostly calls itself so
-	}
-	transport := c.HTTPClient.(interface{ GetTransport() *http.Transport }).GetTransport() // a copy, whose connections can be closed
-	c.HTTPClient = &http.Client{Transport: transport, CheckRedirect: notFollowed}
-	client := s3.NewFromConfig(c, func(o *s3.Options) {
+	return &closer{s3.NewFromConfig(c, func(o *s3.Options) {
 		o.UsePathStyle = u.pathStyle
-		if u.endpoint != "" {
-			o.BaseEndpoint = aws.String(u.endpoint)
+		if u.Endpoint != "" {
+			o.BaseEndpoint = &u.Endpoint
 		}
-	})
-	return &closer{client, transport.CloseIdleConnections}, nil
+	}), done}, nil
 }
-
-// notFollowed returns redirects as responses: S3 sends one for a bucket in another region, for which the request
-// would have to be signed again.
-func notFollowed(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

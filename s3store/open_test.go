@@ -25,7 +25,7 @@ func TestURLsOpenTheirStore(t *testing.T) {
 		}
 		o := s.(*Store).b.server.client.Options()
 		if got := s.Describe().Store; got != want || o.UsePathStyle != strings.Contains(url, "path_style=true") {
-			t.Errorf("%s is %q, want %q; its options %+v", url, got, want, o)
+			t.Errorf("%s: got %q, want %q; options %+v", url, got, want, o)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -40,7 +40,7 @@ func TestAWrongURLIsInvalidAndNotRepeated(t *testing.T) {
 		"s3://u:secret@", "s3://bucket?%zz=secret",
 	} {
 		if s, err := Open(url, nil); s != nil || !errors.Is(err, store.ErrInvalid) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q: %v, want an ErrInvalid that does not repeat it", url, err)
+			t.Errorf("%q: %v, want ErrInvalid without the URL", url, err)
 		}
 	}
 }

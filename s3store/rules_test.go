@@ -55,7 +55,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if storetest.MustAsk(t, b, waits).Granted {
-		t.Fatal("two hold it")
+		t.Fatal("two claims hold the lock")
 	}
 	breaks := func() error {
 		return b.BreakHold(t.Context(), store.Break{Name: "a", ID: hold.ID, Token: hold.Token, Reason: "because", Now: true})
@@ -74,7 +74,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 	up := storetest.MustHold(t, a, u)
 	var upgrade store.Answer
 	if _, err := storetest.UntilAnswered(func() (err error) { upgrade, err = a.Change(t.Context(), up, 1, store.Full); return err }); err != nil || !upgrade.Granted {
-		t.Errorf("upgrade: %+v, %v", upgrade, err)
+		t.Errorf("Change: got %+v, %v", upgrade, err)
 	}
 	up.NewID = store.Process{}.NewID()
 	if _, err := storetest.UntilAnswered(func() error { return a.Renew(t.Context(), []store.Hold{up})[0].Err }); err != nil { // it has a session of its own
@@ -104,10 +104,10 @@ func TestAMissingRightIsReported(t *testing.T) {
 		closing(t, s)
 		_, err = s.Ask(t.Context(), storetest.Mutex(me, "a"))
 		if !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), `"a"`) || !strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), "swordfish") {
-			t.Errorf("%s: %v, want an ErrDenied with name and store", user, err)
+			t.Errorf("%s: %v, want ErrDenied with name and store", user, err)
 		}
 		if all := s.Check(t.Context()); !errors.Is(all[0].Err, store.ErrDenied) {
-			t.Errorf("%s: the check: %+v", user, all)
+			t.Errorf("%s: Check: got %+v", user, all)
 		}
 	}
 }
@@ -120,10 +120,10 @@ func TestAMissingBucketIsReported(t *testing.T) {
 	}
 	closing(t, s)
 	if _, err := s.Ask(t.Context(), storetest.Mutex(me, "a")); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "create it") {
-		t.Errorf("%v, want an ErrUnsupported that tells what to do", err)
+		t.Errorf("%v, want ErrUnsupported with what to do", err)
 	}
 	if _, err := s.Poll(t.Context(), storetest.Mutex(me, "a")); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("a poll: %v, want an ErrUnsupported", err)
+		t.Errorf("a poll: %v, want ErrUnsupported", err)
 	}
 }
 
@@ -153,11 +153,11 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 		}
 	}
 	if _, err := New(nil, "bucket", nil); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("no client: %v, want ErrInvalid", err)
+		t.Errorf("without a client: %v, want ErrInvalid", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), testwait.Patience)
 	defer cancel()
 	if _, err := s.Ask(ctx, ok); err == nil || store.Definite(err) {
-		t.Errorf("with no server there: %v, want it indeterminate", err)
+		t.Errorf("without a server: %v, want it indeterminate", err)
 	}
 }

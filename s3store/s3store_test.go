@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-go/holdfast/internal/awsconn"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 // clientAs is a client of the server as a user. The test closes it at its end.
 func clientAs(t testing.TB, addr, access, secret string) *s3.Client {
 	t.Helper()
-	c, err := clientOf(t.Context(), &location{bucket: testserver.S3Bucket, region: testserver.S3Region, endpoint: "http://" + addr, pathStyle: true}, nil)
+	c, err := clientOf(t.Context(), &location{bucket: testserver.S3Bucket, pathStyle: true, Service: awsconn.Service{Region: testserver.S3Region, Endpoint: "http://" + addr}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/holdfast-go/holdfast/internal/awsconn"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record/object"
 )
@@ -27,26 +27,27 @@ import (
 type server struct {
 	client  *s3.Client
 	bucket  string
-	address string // for people
+	address string // for messages
 
 	digests atomic.Bool // an ETag is the MD5 of the body
 }
 
-// once has each request sent once, whatever the client's settings: package store/record resolves unanswered
-// ones. The SDK's checksums are left out, as many servers do not support them in a trailer: the signature covers
-// the body.
+// once makes each request be sent once, whatever the client's settings: package store/record
+// resolves unanswered ones. The SDK's checksums are left out, because many servers do not support
+// them in a trailer. The signature covers the body.
 func once(o *s3.Options) {
 	o.Retryer = aws.NopRetryer{} //mutant:s3-sent-once
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 }
 
-// rereads is how often what does not belong together is read again.
+// rereads is how often an inconsistent answer is read again.
 const rereads = 16
 
-// Get reads a key. A server that keeps an ETag apart from the body, as versitygw with --sidecar does, may answer while it writes with the old
-// body and the new ETag: a write that depends on that one would undo what was just written. Where an ETag is known to be the MD5 of the body,
-// that is seen, and it is read again.
+// Get reads a key. A server that keeps an ETag apart from the body, as versitygw with --sidecar
+// does, may answer during a write with the old body and the new ETag. A write that depends on that
+// ETag would undo the one before. If ETags are known to be the MD5 of the body, Get detects that
+// and reads again.
 func (b *server) Get(ctx context.Context, key string) (object.Object, error) {
 	for again := range rereads {
 		o, err := b.get(ctx, key)
@@ -62,12 +63,12 @@ func (b *server) Get(ctx context.Context, key string) (object.Object, error) {
 	return object.Object{}, fmt.Errorf("%s answers with an ETag of %s that is not the MD5 of the body, as it was for others: if the encryption of the bucket was changed, start the process anew", b.address, key)
 }
 
-// digest is the ETag that most servers make of a body.
+// digest returns the ETag that most servers make of a body.
 func digest(body []byte) string { return fmt.Sprintf(`"%x"`, md5.Sum(body)) }
 
 func (b *server) get(ctx context.Context, key string) (object.Object, error) {
 	r, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.bucket, Key: &key}, once)
-	if isCode(err, "NoSuchKey") {
+	if awsconn.IsCode(err, "NoSuchKey") {
 		return refusal(err), nil
 	}
 	if err != nil {
@@ -99,8 +100,7 @@ func noteMetadata(o *object.Object, m middleware.Metadata, version, expiration *
 	}
 }
 
-// Put writes a key, if it still has the etag; "" means only if there is no
-// object.
+// Put writes a key if it still has the etag; "" means only if there is no object.
 func (b *server) Put(ctx context.Context, key string, body []byte, etag string) (object.Object, object.Fate, error) {
 	in := &s3.PutObjectInput{Bucket: &b.bucket, Key: &key, Body: bytes.NewReader(body), IfMatch: &etag} //mutant:s3-write-depends
 	if etag == "" {
@@ -118,28 +118,29 @@ func (b *server) Put(ctx context.Context, key string, body []byte, etag string) 
 			return o, 0, fmt.Errorf("%s tells no ETag of what it has written", b.address)
 		}
 		return o, object.Done, nil
-	case isCode(err, "NoSuchKey"), isStatus(err, http.StatusPreconditionFailed):
+	case awsconn.IsCode(err, "NoSuchKey"), isStatus(err, http.StatusPreconditionFailed):
 		return refusal(err), object.Refused, nil
-	case isCode(err, "ConditionalRequestConflict", "ExistingObjectIsDirectory"): // versitygw says the latter of a directory that it is about to delete
+	case awsconn.IsCode(err, "ConditionalRequestConflict", "ExistingObjectIsDirectory"): // versitygw returns the latter for a directory that it is about to delete
 		return refusal(err), object.Conflict, nil
 	}
 	return object.Object{}, 0, b.failed(err)
 }
 
-// Delete deletes a key, if it still has the etag, unless that is "".
+// Delete deletes a key if it still has the etag; "" means in any case.
 func (b *server) Delete(ctx context.Context, key, etag string) error {
 	in := &s3.DeleteObjectInput{Bucket: &b.bucket, Key: &key}
 	if etag != "" {
 		in.IfMatch = &etag //mutant:s3-delete-depends
 	}
 	_, err := b.client.DeleteObject(ctx, in, once)
-	if isCode(err, "NoSuchKey", "ConditionalRequestConflict") || isStatus(err, http.StatusPreconditionFailed) {
+	if awsconn.IsCode(err, "NoSuchKey", "ConditionalRequestConflict") || isStatus(err, http.StatusPreconditionFailed) {
 		return nil
 	}
 	return b.failed(err)
 }
 
-// List yields the keys with a prefix that come after one, in their order, without their bodies. An error is the last that it yields.
+// List yields the keys with a prefix that come after one, in order, without their bodies. An error
+// is the last that it yields.
 func (b *server) List(ctx context.Context, prefix, after string, most int) iter.Seq2[object.Object, error] {
 	return func(yield func(object.Object, error) bool) {
 		in := &s3.ListObjectsV2Input{Bucket: &b.bucket, Prefix: &prefix, MaxKeys: aws.Int32(int32(most))}
@@ -168,7 +169,7 @@ func (b *server) List(ctx context.Context, prefix, after string, most int) iter.
 	}
 }
 
-// refusal is the metadata of an error answer: the server, and its clock.
+// refusal returns the metadata of an error answer: the server, and its clock.
 func refusal(err error) (o object.Object) {
 	var answer *smithyhttp.ResponseError
 	if errors.As(err, &answer) && answer.Response != nil {
@@ -185,18 +186,4 @@ func date(h http.Header) time.Time {
 func isStatus(err error, status int) bool {
 	var answer *smithyhttp.ResponseError
 	return errors.As(err, &answer) && answer.HTTPStatusCode() == status
-}
-
-// isCode reports whether the server has answered with one of these codes.
-func isCode(err error, codes ...string) bool {
-	var e smithy.APIError
-	if !errors.As(err, &e) {
-		return false
-	}
-	for _, code := range codes {
-		if e.ErrorCode() == code {
-			return true
-		}
-	}
-	return false
 }

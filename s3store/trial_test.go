@@ -28,7 +28,7 @@ func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 	}{
 		"it ignores If-None-Match": {&fake{ignores: func(r *http.Request) bool { return r.Header.Get("If-None-Match") != "" }}, "If-None-Match"},
 		"it ignores If-Match":      {&fake{ignores: func(r *http.Request) bool { return r.Header.Get("If-Match") != "" }}, "If-Match"},
-		"it makes what is not there": {&fake{ignores: func(r *http.Request) bool {
+		"it creates missing objects": {&fake{ignores: func(r *http.Request) bool {
 			return r.Header.Get("If-Match") != "" && strings.HasSuffix(r.URL.Path, "-none")
 		}}, "was not there"},
 		"it has two clocks": {&fake{written: func(at time.Time) time.Time { return at.Add(-time.Hour) }}, "two clocks"},
@@ -46,10 +46,10 @@ func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 			closing(t, s)
 			_, err := s.b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")})
 			if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), c.why) || !strings.Contains(err.Error(), testserver.S3Bucket) {
-				t.Errorf("a swap: %v, want an ErrUnsupported that names the bucket and %q", err, c.why)
+				t.Errorf("a swap: %v, want ErrUnsupported with the bucket and %q", err, c.why)
 			}
 			if all := s.Check(t.Context()); len(all) != 1 || !errors.Is(all[0].Err, store.ErrUnsupported) {
-				t.Errorf("the check: %+v", all)
+				t.Errorf("Check: got %+v", all)
 			}
 		})
 	}
@@ -64,7 +64,7 @@ func TestAServerWithoutTimesIsUsed(t *testing.T) {
 	} {
 		b := (&fake{spoils: spoils}).on(t)
 		if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil || !out.Done {
-			t.Errorf("%s: a swap: %+v, %v", what, out, err)
+			t.Errorf("%s: a swap: got %+v, %v", what, out, err)
 		}
 		told := false
 		for _, f := range b.Check(t.Context()) {
@@ -74,7 +74,7 @@ func TestAServerWithoutTimesIsUsed(t *testing.T) {
 			told = told || f.About == "clock" && f.Warning && strings.Contains(f.Found, "TTL")
 		}
 		if !told {
-			t.Errorf("%s: the check does not say that tries take long", what)
+			t.Errorf("%s: Check does not report that tries take long", what)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestATrialLeavesNothing(t *testing.T) {
 	f.mu.Unlock()
 	before := len(f.asked)
 	if err := b.Prepare(t.Context()); err != nil || len(f.asked) != before {
-		t.Errorf("it is tried again: %v", err)
+		t.Errorf("the trial was repeated: %v", err)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestABucketWithVersioningIsRefused(t *testing.T) {
 	}
 	s := closing(t, storeOn(t, server.Addr, nil))
 	if _, err := s.Ask(t.Context(), storetest.Mutex(me, "a")); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "versioning") {
-		t.Errorf("%v, want an ErrUnsupported", err)
+		t.Errorf("%v, want ErrUnsupported", err)
 	}
 }
 
@@ -140,14 +140,14 @@ func TestAConflictingWriteIsNotDoneAndNoLoss(t *testing.T) {
 	}
 	conflicts()
 	if _, err := b.Renew(t.Context(), id); err != nil {
-		t.Errorf("a renewal beside another write: %v", err)
+		t.Errorf("renew beside another write: %v", err)
 	}
 	conflicts()
 	if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil || out.Done {
-		t.Errorf("a swap beside another: %+v, %v, want it refused", out, err)
+		t.Errorf("a swap beside another: got %+v, %v, want it refused", out, err)
 	}
 	if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil || !out.Done {
-		t.Errorf("a swap after that: %+v, %v", out, err)
+		t.Errorf("a swap after that: got %+v, %v", out, err)
 	}
 }
 
@@ -172,11 +172,11 @@ func TestEachRequestIsSentOnce(t *testing.T) {
 		t.Errorf("a swap: %v, want it indeterminate", err)
 	}
 	if _, err := b.Peek(t.Context(), "b"); err == nil {
-		t.Error("a read is answered")
+		t.Error("the read got an answer")
 	}
 	for key, n := range map[string]int{"PUT /locks/holdfast/n/a.lock": f.asked["PUT /locks/holdfast/n/a.lock"], "GET /locks/holdfast/n/b.lock": f.asked["GET /locks/holdfast/n/b.lock"]} {
 		if n != 1 {
-			t.Errorf("%s was sent %d times", key, n)
+			t.Errorf("%s was sent %d times, want once", key, n)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func TestTheCheckReadsTheRules(t *testing.T) {
 		{types.LifecycleRule{Status: types.ExpirationStatusEnabled}, "", false},
 	} {
 		if prefix, is := deletes(&c.rule); prefix != c.prefix || is != c.is {
-			t.Errorf("%+v: %q, %v", c.rule, prefix, is)
+			t.Errorf("%+v: got %q, %v", c.rule, prefix, is)
 		}
 	}
 	f := &fake{answers: func(r *http.Request) (string, int) {
@@ -220,7 +220,7 @@ func TestTheCheckReadsTheRules(t *testing.T) {
 				continue
 			}
 			if errors.Is(found.Err, store.ErrUnsupported) != bad || bad && !strings.Contains(found.Err.Error(), "tidy") {
-				t.Errorf("a rule for %q: %+v", prefix, found)
+				t.Errorf("a rule for %q: got %+v", prefix, found)
 			}
 		}
 	}

@@ -40,11 +40,11 @@ func TestBounds_WhatIsOutsideIsInvalidAndWhatIsInsideIsNot(t *testing.T) {
 		}
 		h := store.Hold{Name: c.Name, TTL: c.TTL, Owner: c.Owner}
 		if wrong := h != (store.Hold{Name: claim.Name, TTL: claim.TTL, Owner: claim.Owner}); wrong != errors.Is(b.CheckRenewal(&h), store.ErrInvalid) {
-			t.Errorf("%s, a renewal: %v", what, b.CheckRenewal(&h))
+			t.Errorf("%s, CheckRenewal: got %v", what, b.CheckRenewal(&h))
 		}
 		h.GiveUp = c.GiveUp
 		if wrong := c.Name != claim.Name || c.GiveUp != claim.GiveUp; wrong != errors.Is(store.CheckChange(&h, 1, store.Full), store.ErrInvalid) {
-			t.Errorf("%s, a change: %v", what, store.CheckChange(&h, 1, store.Full))
+			t.Errorf("%s, CheckChange: got %v", what, store.CheckChange(&h, 1, store.Full))
 		}
 	}
 }

@@ -10,11 +10,11 @@ import (
 // which does no I/O: whether the server is fit, and what an operator should
 // know.
 type Checker interface {
-	// Check reads each server once and returns its findings, in a good order for people to read.
+	// Check reads each server once and returns its findings, in an order that is good to read.
 	// It writes no more than a first claim would (a key or a document of the store's own),
 	// subscribes to nothing, takes few round trips, and reads all that it can reach even if
-	// something else is away. Information that this user may not read is reported as such, and
-	// is no failure if locks work without it.
+	// other parts are unreachable. Information that this user may not read is reported as
+	// such, and is no failure if locks work without it.
 	//
 	// The engine calls it once for a Store, concurrently with the first claim, and logs findings
 	// that are not LevelOK as warnings: so only a finding worth a line in the log of each

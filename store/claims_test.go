@@ -37,7 +37,7 @@ func TestJoin_OneCallerHasItsValuesAndSeveralAreNamed(t *testing.T) {
 		"<nil>, one, two, a, b": store.Join(context.Background(), store.Join(context.Background(), of("one"), of("two")), batch),
 	} {
 		if got := traces(ctx); got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
@@ -47,22 +47,22 @@ func TestJoin_TheEndOfACallerEndsNoJoinedCall(t *testing.T) {
 	ours, end := context.WithCancelCause(context.Background())
 	theirs, leave := context.WithCancelCause(of("one"))
 	ctx := store.Join(ours, theirs)
-	leave(errors.New("the caller has left"))
+	leave(errors.New("the caller returned"))
 	if err := context.Cause(ctx); err != nil || ctx.Err() != nil {
-		t.Fatalf("it ends with its caller: %v", err)
+		t.Fatalf("the joined call ended with one caller: %v", err)
 	}
 	closed := errors.New("closed")
 	end(closed)
 	below, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if got := context.Cause(below); got != closed || traces(below) != "one" {
-		t.Errorf("its cause is %v, its trace %s", got, traces(below))
+		t.Errorf("got cause %v, trace %s", got, traces(below))
 	}
 }
 
 func TestTheTestsCatchEachMutantOfClaims(t *testing.T) {
 	mutant.Catch(t, []mutant.Broken{
-		{Name: "what is joined forgets who came alone", Pkg: "store", Test: "TestJoin_OneCallerHasItsValuesAndSeveralAreNamed", Edits: []mutant.Edit{mutant.At("joined-is-forgotten", mutant.Stmt("_ = c"))}},
-		{Name: "what is joined ends with its caller", Pkg: "store", Test: "TestJoin_TheEndOfACallerEndsNoJoinedCall", Edits: []mutant.Edit{mutant.At("joined-ends-with-caller", mutant.Cond("v != nil && a.caller.Value(key) == nil"))}},
+		{Name: "a joined call forgets its only caller", Pkg: "store", Test: "TestJoin_OneCallerHasItsValuesAndSeveralAreNamed", Edits: []mutant.Edit{mutant.At("joined-is-forgotten", mutant.Stmt("_ = c"))}},
+		{Name: "a joined call ends with its caller", Pkg: "store", Test: "TestJoin_TheEndOfACallerEndsNoJoinedCall", Edits: []mutant.Edit{mutant.At("joined-ends-with-caller", mutant.Cond("v != nil && a.caller.Value(key) == nil"))}},
 	})
 }

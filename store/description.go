@@ -10,12 +10,12 @@ type Description struct {
 	Tick           time.Duration // TTLs are rounded up to a multiple of this; 0 if there are no TTLs
 	MaxBlock       int           // the most tokens that a grant draws; 0: MaxBlock
 
-	// Unsure says when a try may have to watch those who hold a name for up to their TTL before it says that they do (Answer.Unsure),
-	// as the store has no clock to tell whether they have died; empty: never.
+	// Unsure says when a try may have to watch the holders of a name for up to their TTL before it knows that they live
+	// (Answer.Unsure), because the store has no clock by which to tell; empty: never.
 	Unsure string
 
-	// Late is by how much a minimum hold and a lock delay may end later than was asked for, besides the time of some requests, as the
-	// server's own time is known no better. They do not end early.
+	// Late is by how much a minimum hold and a lock delay may end later than was asked for, apart from the time of some
+	// requests, as the server's time is not known more precisely. They never end early.
 	Late time.Duration
 
 	// InProcess says that the store lives in this process: its calls never
@@ -28,13 +28,13 @@ type Description struct {
 	Tokens string
 	// Loses says what is lost by a wipe, a restart or a fail-over of the server.
 	Loses string
-	// Forgets has the accidents after which the store can grant a name twice:
+	// Forgets lists the accidents after which the store can grant a name twice:
 	// Loses, for programs.
 	Forgets []Accident
 	// Crash says when the hold of a crashed process is freed.
 	Crash Crash
 
-	// Lacks has the promises that this store does not make, and why not.
+	// Lacks lists the promises that this store does not make, with the reasons.
 	Lacks map[Promise]string
 }
 

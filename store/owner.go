@@ -31,7 +31,7 @@ const (
 	maxSpace   = 20
 )
 
-// Stored is the text that stores keep: host, pid, program, space and note,
+// Stored returns the text that stores keep: host, pid, program, space and note,
 // separated by tabs, at most MaxOwner bytes. Characters that cannot be
 // printed, or would reverse the text, become blanks, and parts that are too
 // long are cut.
@@ -71,8 +71,8 @@ func OneLine(s string, n int) string {
 	return s
 }
 
-// String is the owner on one line: "host web-3, pid 4711 (backup.sh)", with
-// the note behind it where there is one. The Space is not in it.
+// String returns the owner on one line: "host web-3, pid 4711 (backup.sh)",
+// followed by the note if there is one. It leaves out the Space.
 func (o Owner) String() string {
 	s := "host " + o.Host + ", pid " + strconv.Itoa(o.PID) + " (" + o.Program + ")"
 	if o.Note != "" {

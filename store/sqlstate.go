@@ -5,12 +5,12 @@ import (
 	"regexp"
 )
 
-// SQLState is the code of five characters (SQLSTATE) that the server of an SQL
-// database gave an error, whatever the driver, or "" if there is none. It is for
-// stores and guards. Newer drivers have the code as a method, SQLState; others as a
-// field: lib/pq before 1.10 as Code, go-sql-driver/mysql as SQLState. Errors that
-// wrap several are searched too, in the order of errors.As; a method is preferred
-// to a field.
+// SQLState returns the code of five characters (SQLSTATE) that the server of an SQL
+// database gave an error, with any driver, or "" if there is none. It is for stores
+// and guards. Newer drivers have the code as a method, SQLState; others as a field:
+// lib/pq before 1.10 as Code, go-sql-driver/mysql as SQLState. Errors that wrap
+// several are searched too, in the order of errors.As; a method is preferred to a
+// field.
 func SQLState(err error) string {
 	if code := search(err, stateMethod); code != "" {
 		return code

@@ -54,18 +54,18 @@ func TestTheCodeOfAnErrorIsFoundInAnyWrapping(t *testing.T) {
 		"a method that knows none":     {errors.Join(&byMethod{}, code), "40P01"},
 		"its own method":               {both{"40P01", "40001"}, "40001"},
 		"embedded":                     {embeds{code}, "40P01"},
-		"embedded, and not there":      {errors.Join(embeds{}, state), "40001"},
+		"an embedded nil":              {errors.Join(embeds{}, state), "40001"},
 		"embedded, of a hidden type":   {unexported{inner{[5]byte([]byte("40001"))}}, "40001"},
-		"no method's error":            {errors.Join((*byMethod)(nil), code), "40P01"},
-		"no field's error":             {errors.Join((*byCode)(nil), state), "40001"},
-		"a code that is none":          {&byCode{"no rows"}, ""},
-		"a state that is none":         {&byState{}, ""},
+		"a nil error with a method":    {errors.Join((*byMethod)(nil), code), "40P01"},
+		"a nil error with a field":     {errors.Join((*byCode)(nil), state), "40001"},
+		"an invalid code":              {&byCode{"no rows"}, ""},
+		"an invalid state":             {&byState{}, ""},
 		"fields of another type":       {otherTypes{40001, 40001}, ""},
 		"an error without an Unwrap":   {fmt.Errorf("a: %v", code), ""},
 		"joined with nothing but that": {errors.Join(code), "40P01"},
 	} {
 		if got := SQLState(c.err); got != c.want {
-			t.Errorf("%s: %q, want %q", what, got, c.want)
+			t.Errorf("%s: got %q, want %q", what, got, c.want)
 		}
 	}
 }
@@ -78,9 +78,9 @@ func TestTheTestsCatchEachMutantOfSQLState(t *testing.T) {
 		name, mark string
 		do         mutant.Op
 	}{
-		{"what wraps several is not searched", "sqlstate-several", mutant.Delete()},
-		{"the method of no error is called", "sqlstate-nil", mutant.Cond("!ok && v.IsValid()")},
-		{"what is embedded is taken to be there", "sqlstate-embedded", mutant.Before("code, bad = v.FieldByName(name), nil")},
+		{"an error that wraps several is not searched", "sqlstate-several", mutant.Delete()},
+		{"a method is called on a nil error", "sqlstate-nil", mutant.Cond("!ok && v.IsValid()")},
+		{"a nil embedded error is searched", "sqlstate-embedded", mutant.Before("code, bad = v.FieldByName(name), nil")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store", Test: found, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}

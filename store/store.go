@@ -257,7 +257,7 @@ type LossTeller interface {
 // A Claim is a request for a name.
 type Claim struct {
 	Name   string // what is locked
-	ID     ID     // of this claim alone
+	ID     ID     // used by no other claim
 	Limit  int64  // 1 … Full; see Ask for names that are used with several
 	Weight int64  // 1 … Limit
 	Try    bool   // append only if granted at once
@@ -348,18 +348,26 @@ type Answer struct {
 	UpgradeToken int64 // the token that the newest upgrade drew, larger than Token; 0: no upgrade was granted
 
 	// Last is the newest token drawn for the name, by any claim. A notification
-	// with a token not above it is stale.
+	// with a token not above it is stale. With several independent servers it is the
+	// largest number that their answers to this claim have shown: it may never have become
+	// a token, as too few servers accepted it, and a newer token may be missing.
 	Last int64
 
 	// Of a refusal. If eight or more hold or wait ahead, these may be up to a second old.
-	Holders []Entry       // the holds that block, at most MaxHolders of them
-	Holding int           // how many block
-	Waiting int           // how many wait ahead
-	Until   time.Duration // until the earliest end of what blocks: an expiry, a minimum hold, a lock delay; 0: not known
+	Holders []Entry // the holds that block, at most MaxHolders of them
+	Holding int     // how many block
+	Waiting int     // how many wait ahead
 
-	// Unsure says, of the refusal of a Try, that some of what blocks may have died long ago: the store has no clock but that of this process, so it has
-	// to watch for so long still, at most, until it knows. It watches by being asked: now and then, and once more after that. 0: what blocks
-	// lives, as far as can be known. A Poll does not tell it.
+	// Until is the time until the earliest end of what blocks: an expiry, a minimum hold, a
+	// lock delay. 0: not known. With several independent servers it is shorter if some of
+	// them would grant the claim and no other claim is known to hold the name: asking again
+	// settles such a split.
+	Until time.Duration
+
+	// Unsure is above 0 in the refusal of a Try if some blocking holder may have died long ago: the store has only this
+	// process's clock, so it must watch for at most that long until it knows. It watches only while it is asked: now
+	// and then, and once more after that time. 0: as far as the store can know, the holders live. A Poll does not
+	// return it.
 	Unsure time.Duration
 }
 

@@ -18,22 +18,22 @@ func TestAnIDIsReadAsItWasWritten(t *testing.T) {
 	p := NewProcess()
 	id := p.NewID()
 	if id.Process() != p {
-		t.Errorf("process %v of id %v, want %v", id.Process(), id, p)
+		t.Errorf("got process %v of id %v, want %v", id.Process(), id, p)
 	}
 	if !strings.HasPrefix(id.String(), p.String()) || len(id.String()) != 32 {
 		t.Errorf("id %v of process %v", id, p)
 	}
 	read, err := ParseID(id.String())
 	if err != nil || read != id {
-		t.Errorf("ParseID(%q) = %v, %v", id, read, err)
+		t.Errorf("ParseID(%q): got %v, %v", id, read, err)
 	}
 	text, err := id.MarshalText()
 	if err != nil || string(text) != id.String() {
-		t.Errorf("MarshalText = %q, %v", text, err)
+		t.Errorf("MarshalText: got %q, %v", text, err)
 	}
 	for _, bad := range []string{"", "00", id.String() + "00", id.String()[:31] + "g", strings.ToUpper(id.String())[:30]} {
 		if _, err := ParseID(bad); !errors.Is(err, ErrInvalid) {
-			t.Errorf("ParseID(%q): %v, want ErrInvalid", bad, err)
+			t.Errorf("ParseID(%q): got %v, want ErrInvalid", bad, err)
 		}
 	}
 }
@@ -44,12 +44,12 @@ func TestNoTwoIDsAreTheSame(t *testing.T) {
 	for range 10_000 {
 		id := p.NewID()
 		if seen[id] {
-			t.Fatalf("id %v twice", id)
+			t.Fatalf("got id %v twice", id)
 		}
 		seen[id] = true
 	}
 	if NewProcess() == p {
-		t.Error("two processes are the same")
+		t.Error("two processes have the same id")
 	}
 }
 
@@ -60,7 +60,7 @@ func TestAnOwnerIsReadAsItWasWritten(t *testing.T) {
 		{Host: "web-3", PID: math.MaxInt64, Program: "x"},
 	} {
 		if read := ParseOwner(o.Stored()); read != o {
-			t.Errorf("ParseOwner(%q) = %+v, want %+v", o, read, o)
+			t.Errorf("ParseOwner(%q): got %+v, want %+v", o, read, o)
 		}
 	}
 }
@@ -74,16 +74,16 @@ func TestAnOwnerIsCutAndIsSafeToPrint(t *testing.T) {
 		}
 		s := o.Stored()
 		if len(s) > 256 || !utf8.ValidString(s) {
-			t.Fatalf("%d bytes, valid %v: %q", len(s), utf8.ValidString(s), s)
+			t.Fatalf("got %d bytes, valid UTF-8: %v: %q", len(s), utf8.ValidString(s), s)
 		}
 		if i := strings.IndexFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }); i >= 0 {
 			t.Fatalf("a control character at %d of %q", i, s)
 		}
 		if n := strings.Count(s, "\t"); n != 4 {
-			t.Fatalf("%d tabs in %q", n, s)
+			t.Fatalf("got %d tabs in %q, want 4", n, s)
 		}
 		if again := ParseOwner(s).Stored(); again != s {
-			t.Fatalf("%q became %q", s, again)
+			t.Fatalf("%q was parsed and stored as %q", s, again)
 		}
 	})
 }
@@ -97,7 +97,7 @@ func TestAForeignOwnerIsReadAsFarAsItGoes(t *testing.T) {
 		"\x1b[2J\x00":             {Host: " [2J "},
 	} {
 		if o := ParseOwner(s); o != want {
-			t.Errorf("ParseOwner(%q) = %+v, want %+v", s, o, want)
+			t.Errorf("ParseOwner(%q): got %+v, want %+v", s, o, want)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestErrorsSayWhatAPersonNeeds(t *testing.T) {
 		}
 		for _, part := range c.tells {
 			if !strings.Contains(c.err.Error(), part) {
-				t.Errorf("%q does not have %q", c.err, part)
+				t.Errorf("%q does not say %q", c.err, part)
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func TestHowFarClocksAreApart(t *testing.T) {
 		{time.Hour + 30*time.Microsecond, ms, "1h0m0s ahead of this host's, to within 1ms"},
 	} {
 		if got := ClockFinding(c.ahead, c.within).Found; got != c.want {
-			t.Errorf("%v ±%v: %q, want %q", c.ahead, c.within, got, c.want)
+			t.Errorf("%v ±%v: got %q, want %q", c.ahead, c.within, got, c.want)
 		}
 	}
 }

@@ -32,13 +32,13 @@ func TestADeletedRecordIsNotRecreated(t *testing.T) {
 	for range 2 {
 		for _, claim := range []store.Claim{mutexTry("a"), mutex("a")} {
 			if _, err := b.Ask(t.Context(), claim); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), node) || !strings.Contains(err.Error(), known) {
-				t.Errorf("ask: %v, want an ErrCorrupt that names %s and %s", err, node, known)
+				t.Errorf("Ask: %v, want ErrCorrupt with %s and %s", err, node, known)
 			}
 		}
 		if there, _, err := c.Exists(node); err != nil || there {
-			t.Errorf("it is there again: %v", err)
+			t.Errorf("the record was recreated: %v", err)
 		}
-		until(t, "nobody is to look at it any more", func() bool { // it stays there for far longer than the test
+		until(t, "no read of the deleted record is due", func() bool { // it stays there for far longer than the test
 			if err := sweep(t.Context(), b.backend); err != nil {
 				t.Fatal(err)
 			}
@@ -53,14 +53,14 @@ func TestADeletedRecordIsNotRecreated(t *testing.T) {
 		})
 	}
 	if r := a.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil {
-		t.Errorf("its holder: %v", r.Err)
+		t.Errorf("renewal by its holder: %v", r.Err)
 	}
 	withdrawn(t, a, hold)
 	if err := c.Delete(known, -1); err != nil {
 		t.Fatal(err)
 	}
 	if next := mustHold(t, b, mutex("a")); next.Token <= hold.Token {
-		t.Errorf("token %d after %d", next.Token, hold.Token)
+		t.Errorf("got token %d after %d, want a larger one", next.Token, hold.Token)
 	}
 }
 
@@ -76,10 +76,10 @@ func TestANoteDoesNotRecreateADeletedRecord(t *testing.T) {
 	}
 	s := &record.Swap{Name: "a", Data: []byte("y"), Join: &record.Join{Session: id, Notes: []record.Note{{Key: "k"}}}}
 	if joined, err := b.join(t.Context(), b.mustConnect(t), s); joined || !errors.Is(err, store.ErrCorrupt) {
-		t.Errorf("a join: %v, %v, want an ErrCorrupt", joined, err)
+		t.Errorf("a join: got %v, %v, want ErrCorrupt", joined, err)
 	}
 	if there, _, err := c.Exists(b.nameNode("a")); err != nil || there {
-		t.Errorf("it is there again: %v", err)
+		t.Errorf("the record was recreated: %v", err)
 	}
 }
 
@@ -107,16 +107,16 @@ func TestASessionHasEndedOnceBothItsNodesAreGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left(id) <= 0 {
-			t.Errorf("it has ended without %s alone", one)
+			t.Errorf("the session ended with only %s deleted", one)
 		}
 		if _, err := b.Renew(t.Context(), id); !errors.Is(err, store.ErrLost) {
-			t.Errorf("renewed without %s: %v, want ErrLost", one, err)
+			t.Errorf("renewal without %s: %v, want ErrLost", one, err)
 		}
 		if err := c.Delete(two, -1); err != nil {
 			t.Fatal(err)
 		}
 		if left(id) > 0 {
-			t.Error("it goes on without its nodes")
+			t.Error("the session goes on without its nodes")
 		}
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// askMember bounds how long one member is waited for.
+// askMember bounds the wait for one member.
 const askMember = 2 * time.Second
 
-// Check implements [record.Backend]: it asks each member by name, and connects, which takes
-// the rights that a lock takes.
+// Check implements [record.Backend]. It asks each member by its name, and connects, which needs the
+// same rights as a lock.
 func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 	for _, member := range b.servers {
 		f := store.Finding{About: "member " + member}
@@ -42,7 +42,7 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 	return all
 }
 
-// says is what a member answers to ZooKeeper's word srvr.
+// says returns a member's answer to ZooKeeper's command srvr.
 func (b *backend) says(ctx context.Context, member string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askMember)
 	defer cancel()
@@ -51,13 +51,13 @@ func (b *backend) says(ctx context.Context, member string) (string, error) {
 		return "", err
 	}
 	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(0, 1)) })() // what is under way fails
+	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(0, 1)) })() // requests under way fail
 	if _, err := io.WriteString(c, "srvr"); err != nil {
 		return "", err
 	}
 	said, err := io.ReadAll(io.LimitReader(c, 16<<10))
 	if len(said) > 0 {
-		err = nil // some links end without a farewell
+		err = nil // some connections end without a proper close
 	}
 	if err != nil {
 		return "", fmt.Errorf("it does not answer to srvr: %w", err)
@@ -65,7 +65,7 @@ func (b *backend) says(ctx context.Context, member string) (string, error) {
 	return string(said), nil
 }
 
-// field is what a line that begins so goes on with.
+// field returns the rest of the line that begins with begin.
 func field(said, begin string) string {
 	for lines := bufio.NewScanner(strings.NewReader(said)); lines.Scan(); {
 		if rest, ok := strings.CutPrefix(lines.Text(), begin); ok {

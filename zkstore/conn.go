@@ -16,15 +16,15 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// A wire is the connection of a ZooKeeper session, which the driver replaces when it breaks. It reads along what
-// the driver does not return: the timeout that the server grants, and the newest transaction seen. And it
-// prevents the driver from beginning another session when this one has expired, and from waiting long for a hung
-// member.
+// A wire is the connection of a ZooKeeper session, which the driver replaces when it breaks. It
+// reads from the stream what the driver does not return: the timeout that the server grants, and
+// the newest transaction seen. It also keeps the driver from beginning another session after this
+// one has expired, and from waiting long for a hung member.
 type wire struct {
 	b *backend
 
-	// lapses is set for a holdfast session: it lasts from one renewal to the next, so
-	// the driver's pings are dropped, and it reconnects only for a request.
+	// lapses is set for a holdfast session. That lasts only from one renewal to the next, so the
+	// driver's pings are dropped, and it reconnects only for a request.
 	lapses time.Duration
 
 	mu      sync.Mutex
@@ -36,9 +36,9 @@ type wire struct {
 	changed chan struct{} // closed when wanted or ended changes
 	ended   chan struct{} // closed with the session: no more connections
 
-	asked    map[watched]int             // reads that watch, under way
-	fresh    map[watched]int             // reads of what is newest, under way
-	expected map[watched][]chan zk.Event // the waiting listeners
+	asked    map[watched]int             // watching reads under way
+	fresh    map[watched]int             // reads of the newest state under way
+	expected map[watched][]chan zk.Event // waiting listeners
 }
 
 func newWire(b *backend, lapses time.Duration) *wire {
@@ -50,8 +50,8 @@ func newWire(b *backend, lapses time.Duration) *wire {
 
 var errEnded = errors.New("the session has ended")
 
-// longestGreeting bounds how long a member may take to answer to a new
-// connection. The driver waits for several times the timeout.
+// longestGreeting bounds how long a member may take to answer a new connection. The driver waits
+// for several times the timeout.
 const longestGreeting = 3 * time.Second
 
 func (w *wire) dial(network, address string, timeout time.Duration) (net.Conn, error) {
@@ -75,8 +75,8 @@ func (w *wire) dial(network, address string, timeout time.Duration) (net.Conn, e
 	return w.conn, nil
 }
 
-// mayDial waits until there is a request to connect for: a new connection renews the session.
-// A session without a request for its timeout has expired.
+// mayDial waits until there is a request to connect for, because a new connection renews the
+// session. A session without a request for its timeout has expired.
 func (w *wire) mayDial() bool {
 	late := make(<-chan time.Time)
 	if w.lapses > 0 {
@@ -102,7 +102,7 @@ func (w *wire) mayDial() bool {
 	}
 }
 
-// want says that requests have begun, or ended.
+// want notes that n requests have begun, or with a negative n ended.
 func (w *wire) want(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,7 +111,7 @@ func (w *wire) want(n int) {
 	w.changed = make(chan struct{})
 }
 
-// rest waits until no request is under way, or for so long.
+// rest waits until no request is under way, or patience has passed.
 func (w *wire) rest(ctx context.Context, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -141,7 +141,8 @@ func (w *wire) over() bool {
 	}
 }
 
-// end ends the connection for good, and leaves the session to its time. Nothing that is expected happens any more.
+// end ends the connection for good, and lets the session time out. No expected event comes any
+// more.
 func (w *wire) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,8 +155,8 @@ func (w *wire) end() {
 	}
 }
 
-// drop makes the driver reconnect, to the next member, if nothing was received since: the present one is
-// silent. The driver would wait for two thirds of the timeout.
+// drop makes the driver reconnect to the next member if nothing was received since the given
+// instant: the present member is silent. The driver would wait for two thirds of the timeout.
 func (w *wire) drop(since store.Instant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,29 +171,31 @@ func (w *wire) timeout() time.Duration {
 	return w.granted
 }
 
-// newest is the newest transaction seen.
+// newest returns the newest transaction seen.
 func (w *wire) newest() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.zxid
 }
 
-// A greeted connection reads along. Only one of the driver's goroutines reads at a time, and one writes.
+// A greeted connection parses what it reads. Only one of the driver's goroutines reads at a time,
+// and one writes.
 type greeted struct {
 	net.Conn
 	w         *wire
 	messages  messages
-	asked, is bool // for the greeting; it was received
+	asked, is bool // for the greeting; and it was received
 }
 
-// messages are what a server sends. Each has 20 bytes or more: its length; then, of the first, the greeting, the version of
-// the protocol, the timeout and the session; of an answer its number, the newest transaction and the error.
+// messages parses what a server sends. Each message has 20 bytes or more. First comes its length.
+// In the first message, the greeting, follow the version of the protocol, the timeout and the
+// session; in an answer its number, the newest transaction and the error.
 type messages struct {
 	head     [20]byte
-	at, size int // in the message, and of it
+	at, size int // position in the message, and its size
 }
 
-// pass goes on with b, and calls begins once the beginning of a message is there.
+// pass processes b, and calls begins once the beginning of a message is complete.
 func (m *messages) pass(b []byte, begins func(head []byte)) {
 	for len(b) > 0 {
 		if m.at >= len(m.head) {
@@ -241,7 +244,7 @@ func (c *greeted) begins(head []byte) {
 		if ms := binary.BigEndian.Uint32(head[8:]); ms > 0 { // 0: the session has ended
 			c.w.granted = time.Duration(ms) * time.Millisecond
 		}
-	case int32(binary.BigEndian.Uint32(head[4:])) >= 0: // else it is an event
+	case int32(binary.BigEndian.Uint32(head[4:])) >= 0: // otherwise it is an event
 		c.w.zxid = max(c.w.zxid, binary.BigEndian.Uint64(head[8:]))
 	}
 }
@@ -250,18 +253,18 @@ func (c *greeted) SetReadDeadline(t time.Time) error {
 	if latest := time.Now().Add(longestGreeting); !c.is && (t.IsZero() || t.After(latest)) { //mutant:zk-greeting-bounded
 		t = latest
 	} else if c.is && c.w.lapses > 0 {
-		t = time.Time{} // without pings it is silent between two requests
+		t = time.Time{} // without pings the connection is silent between two requests
 	}
 	return c.Conn.SetReadDeadline(t)
 }
 
-// hosts says which member is tried next. The driver's own would pause for a second before
-// the only one is tried again, and would look names up but once.
+// hosts chooses which member is tried next. The driver's own provider would pause for a second
+// before it tries a lone member again, and would look names up only once.
 type hosts struct {
 	mu    sync.Mutex
 	all   []string
 	next  int
-	tried int // since there was a connection
+	tried int // since the last connection
 }
 
 func (h *hosts) Init(servers []string) error {
@@ -277,8 +280,8 @@ func (h *hosts) Len() int {
 	return len(h.all)
 }
 
-// Next also reports whether all were tried without success, so that the driver
-// pauses, and answers its waiting callers.
+// Next also reports whether all were tried without success, so that the driver pauses and answers
+// its waiting callers.
 func (h *hosts) Next() (server string, pause bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -297,22 +300,21 @@ func (h *hosts) Connected() {
 // quiet is the driver's log: failures are returned as errors.
 var quiet = log.New(io.Discard, "", 0)
 
-// A link is a session of ZooKeeper's, and its connection.
+// A link is a ZooKeeper session and its connection.
 type link struct {
 	*wire
 	conn   *zk.Conn
 	events <-chan zk.Event // closed when the driver has ended
 }
 
-// ownBuffer is enough for all requests on the connection of a holdfast session: the largest join. The driver has
-// two of these.
+// ownBuffer is enough for all requests on the connection of a holdfast session: the largest join.
+// The driver has two such buffers.
 const ownBuffer = record.MaxNotes * (record.MaxNote*4/3 + 3*store.MaxName + 1<<10)
 
-// connect begins to connect. lapses is as in wire; over is called once the session
-// has ended.
+// connect begins to connect. lapses is as in wire. over is called once the session has ended.
 func (b *backend) connect(timeout, lapses time.Duration, over func()) (*link, error) {
 	l := &link{wire: newWire(b, lapses)}
-	send, receive := 5<<18, 0 // as much as there is
+	send, receive := 5<<18, 0 // 0: unlimited
 	if lapses > 0 {
 		send, receive = ownBuffer, ownBuffer
 	}
@@ -326,7 +328,7 @@ func (b *backend) connect(timeout, lapses time.Duration, over func()) (*link, er
 	if err != nil {
 		return nil, err
 	}
-	b.tasks.Go(func() { // so that none of it runs after the end
+	b.tasks.Go(func() { // so that nothing of it runs after Close
 		<-l.ended
 		over()
 		l.mu.Lock()
@@ -341,14 +343,14 @@ func (b *backend) connect(timeout, lapses time.Duration, over func()) (*link, er
 	return l, nil
 }
 
-// farewell ends the session, if that can be said now; else it ends with its time.
+// farewell ends the session now if the server can be reached; otherwise the session times out.
 func (l *link) farewell() {
 	l.conn.Close()
 	l.end()
 }
 
-// ask runs one request of the driver's, which knows no contexts. When ctx ends
-// it returns, and the request goes on.
+// ask runs one request of the driver, which does not support contexts. When ctx ends, ask returns
+// and the request continues.
 func ask[T any](ctx context.Context, l *link, f func(*zk.Conn) (T, error)) (answer T, err error) {
 	if err := ctx.Err(); err != nil {
 		return answer, err

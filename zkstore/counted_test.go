@@ -34,7 +34,7 @@ func (c *counted) set(t *testing.T, node string, version int32) {
 	c.Kill()
 	all, err := filepath.Glob(filepath.Join(c.data, "version-2", "snapshot.*"))
 	if err != nil || len(all) == 0 {
-		t.Fatalf("snapshots: %q, %v", all, err)
+		t.Fatalf("got snapshots %q, %v", all, err)
 	}
 	newest := slices.MaxFunc(all, func(a, b string) int {
 		if len(a) != len(b) { // they are numbered in hexadecimal
@@ -52,7 +52,7 @@ func (c *counted) set(t *testing.T, node string, version int32) {
 	path = append(path, node...)
 	at := bytes.Index(b, path)
 	if at < 0 {
-		t.Fatalf("the snapshot has no node %s", node)
+		t.Fatalf("the snapshot lacks the node %s", node)
 	}
 	at += len(path)
 	if n := int32(binary.BigEndian.Uint32(b[at:])); n > 0 {

@@ -16,21 +16,21 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A backend is a record.Backend in ZooKeeper. Requests outside the holdfast sessions go over one connection,
-// whose ZooKeeper session keeps only a node, to be written to, and the listeners.
+// A backend is a record.Backend in ZooKeeper. Requests outside the holdfast sessions use one
+// connection. Its ZooKeeper session keeps only the listeners and a node to write to.
 type backend struct {
 	servers   []string
 	o         Options
 	path      string
-	address   string // for people
+	address   string // for messages
 	retention time.Duration
 	inUse     time.Duration
 
-	ctx   context.Context // of all that outlives a call, ended by Close
+	ctx   context.Context // of everything that outlives a call; ended by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
-	dialed atomic.Pointer[error] // how the newest connection came out
+	dialed atomic.Pointer[error] // result of the newest connection attempt
 
 	mu    sync.Mutex
 	data  *data
@@ -38,8 +38,8 @@ type backend struct {
 	clock clock
 }
 
-// A clock is the server's, in an answer to a request, with the times of sending and
-// receiving.
+// A clock is the server's clock in an answer, with the times when the request was sent and the
+// answer received.
 type clock struct {
 	at          int64 // in microseconds
 	sent, heard store.Instant
@@ -49,21 +49,22 @@ const (
 	dataTimeout  = 10 * time.Second // of the session of the connection
 	clockAge     = 10 * time.Second // how long the server's clock is assumed to run like the local one
 	startTimeout = 5 * time.Second  // for a member that answers
-	attempts     = 8                // at a transaction for which a node is missing that others delete when it is empty
+	attempts     = 8                // for a transaction that misses a node which others delete when it is empty
 )
 
 // A data is the connection for requests outside the holdfast sessions.
 type data struct {
 	*link
 	node  string        // of this process: a deletion of all data deletes it
-	ready chan struct{} // closed when it is there, or never will be
-	err   error         // why it never will
+	ready chan struct{} // closed when the connection is ready, or never will be
+	err   error         // why it never will be
 	mu    sync.Mutex
 	epoch epoch
 }
 
-// An epoch is the state of the node of all dates, which is written whenever records are deleted: a record read
-// before is then no base for a write, as the versions of a recreated node start over.
+// An epoch is the state of the parent node of all dates, which is written whenever records are
+// deleted. A record read in an earlier epoch is no base for a write, because the versions of a
+// recreated node start over.
 type epoch struct {
 	made    int64
 	version int32
@@ -97,8 +98,8 @@ func (b *backend) connected(ctx context.Context) (*data, error) {
 	}
 }
 
-// start connects, and writes to a node of its own: what is read from now on is no older than what was answered to anybody
-// before, whatever member it is.
+// start connects, and writes to a node of its own. Then all later reads are at least as new as
+// anything that any member has answered to anyone before.
 func (b *backend) start(d *data) {
 	ctx, cancel := context.WithTimeout(b.ctx, startPatience)
 	defer cancel()
@@ -137,8 +138,8 @@ func (b *backend) start(d *data) {
 	close(d.ready)
 }
 
-// leave makes later calls use a new connection, as all data was deleted. Calls under way are answered on the old
-// connection: if it were closed, their outcome would be unknown.
+// leave makes later calls use a new connection, because all data was deleted. Calls under way are
+// answered on the old connection: if it were closed, their outcome would be unknown.
 func (b *backend) leave(d *data) {
 	b.mu.Lock()
 	present := b.data == d
@@ -158,7 +159,7 @@ func (b *backend) leave(d *data) {
 // startPatience bounds the beginning of a connection. Tests replace it.
 var startPatience = startTimeout
 
-// made runs f until no node is missing for it, and makes those that all others are below.
+// made runs f until it misses no node, and creates the parents of all other nodes.
 func (b *backend) made(c *zk.Conn, f func() error) (err error) {
 	for range attempts {
 		if err = f(); !errors.Is(err, zk.ErrNoNode) {
@@ -173,11 +174,11 @@ func (b *backend) made(c *zk.Conn, f func() error) (err error) {
 	return err
 }
 
-// makePath makes a node and the missing ones above it. A container that others
-// delete when it is empty may be recreated.
+// makePath creates a node and the missing ones above it. Others delete a container when it is
+// empty, so it may be recreated.
 func (b *backend) makePath(c *zk.Conn, path string, kind int32) (err error) {
 	for range attempts {
-		_, err = c.Create(path, nil, kind, b.o.ACL) // of a container, too: see wire.outgoing
+		_, err = c.Create(path, nil, kind, b.o.ACL) // also for a container: see wire.outgoing
 		above := path[:strings.LastIndexByte(path, '/')]
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
@@ -201,7 +202,7 @@ func (b *backend) hear(written *zk.Stat, sent store.Instant) {
 	}
 }
 
-// now is the present on the server's clock, as far as we know, and never ahead of it; latest is the most that it can
+// now estimates the server's clock and is never ahead of it. latest is the most that the clock can
 // show.
 func (b *backend) now() (now, latest int64) {
 	b.mu.Lock()
@@ -210,7 +211,7 @@ func (b *backend) now() (now, latest int64) {
 	return b.clock.at + at.Sub(b.clock.heard).Microseconds(), b.clock.at + 1000 + at.Sub(b.clock.sent).Microseconds()
 }
 
-// clocked reads the server's clock again, if the last read was long ago.
+// clocked reads the server's clock again if the last read was long ago.
 func (b *backend) clocked(ctx context.Context, d *data) error {
 	b.mu.Lock()
 	known := store.Now() < b.clock.heard.Add(clockAge)
@@ -229,10 +230,10 @@ func (b *backend) clocked(ctx context.Context, d *data) error {
 	return err
 }
 
-// abreast is how many requests are on their way at once for one call.
+// abreast is how many requests are under way at once for one call.
 const abreast = 32
 
-// each runs f for the numbers below n, many at a time.
+// each runs f for the numbers below n, up to abreast at a time.
 func each(n int, f func(i int)) {
 	var all sync.WaitGroup
 	room := make(chan struct{}, abreast)
@@ -246,13 +247,13 @@ func each(n int, f func(i int)) {
 	all.Wait()
 }
 
-// A got is what was read of a node.
+// A got is the result of reading a node.
 type got struct {
 	data []byte
-	stat *zk.Stat // nil: it is not there
+	stat *zk.Stat // nil: the node does not exist
 }
 
-// get reads a node; fresh: as it is now, whatever was written elsewhere.
+// get reads a node. fresh: it returns the newest state, even if that was written elsewhere.
 func get(ctx context.Context, l *link, path string, fresh bool) (got, error) {
 	return ask(ctx, l, func(c *zk.Conn) (g got, err error) {
 		read := func() (err error) {
@@ -271,7 +272,7 @@ func get(ctx context.Context, l *link, path string, fresh bool) (got, error) {
 	})
 }
 
-// multi sends a transaction. It returns which of its operations it was not applied for, or -1.
+// multi sends a transaction. It returns which of its operations made it fail, or -1.
 func multi(ctx context.Context, l *link, ops ...any) (all []zk.MultiResponse, failed int, err error) {
 	return outcome(ask(ctx, l, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) }))
 }
@@ -289,7 +290,7 @@ func (b *backend) create(path, data string, kind int32) any {
 	return &zk.CreateRequest{Path: path, Data: []byte(data), Acl: b.o.ACL, Flags: kind}
 }
 
-// epochNow is the epoch as it was read last; again reads it.
+// epochNow returns the epoch as last read. epochAgain reads it.
 func (d *data) epochNow() epoch {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -315,7 +316,8 @@ func (e epoch) String() string {
 	return strconv.FormatInt(e.made, 36) + "-" + strconv.Itoa(int(e.version))
 }
 
-// Close implements [record.Backend]. It ends only those sessions of this process for which End was called.
+// Close implements [record.Backend]. It ends only those sessions of this process for which End was
+// called.
 func (b *backend) Close() error {
 	b.end()
 	b.mu.Lock()

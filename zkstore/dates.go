@@ -19,13 +19,13 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// ZooKeeper deletes nothing with data by itself. So each record has a marker below a date, at which a process
-// checks whether it can be deleted: a sweep deletes idle records, and moves the markers of those in use to a
-// later date.
+// ZooKeeper does not delete nodes with data by itself. So each record has a marker below a date, at
+// which a process checks whether the record can be deleted. A sweep deletes idle records, and moves
+// the markers of records in use to a later date.
 
 const (
-	// retention is how long an idle record stays at least: far longer than a request can be under way, and than the clocks
-	// of two members of one ensemble differ.
+	// retention is how long an idle record stays at least. It is much longer than a request can be
+	// under way, and than the clocks of two members of an ensemble differ.
 	retention = 10 * time.Minute
 	// inUse is how long a record found in use is not checked again.
 	inUse = 24 * time.Hour
@@ -33,8 +33,7 @@ const (
 	batch = 100
 )
 
-// due is the date after that time, in milliseconds, rounded up so that there are few
-// dates.
+// due returns the date after that time, in milliseconds, rounded up so that there are few dates.
 func (b *backend) due(in time.Duration) int64 {
 	now, _ := b.now()
 	return b.dateOf(now/1000, in)
@@ -49,7 +48,8 @@ func (b *backend) marker(date int64, name string) string {
 	return fmt.Sprintf("%s/i/%013d/%s", b.path, date, escape(name))
 }
 
-// makeDue makes the date of a marker that could not be made. It reports false if the marker is there already.
+// makeDue creates the date of a marker that could not be created. It returns false if the marker
+// exists already.
 func (b *backend) makeDue(ctx context.Context, d *data, marker string, why error) (bool, error) {
 	if errors.Is(why, zk.ErrNodeExists) {
 		return false, nil
@@ -60,8 +60,7 @@ func (b *backend) makeDue(ctx context.Context, d *data, marker string, why error
 	return true, err
 }
 
-// List implements [record.Backend]. Records that were not written for long are found by
-// their dates.
+// List implements [record.Backend]. It finds records that were not written for long by their dates.
 func (b *backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[record.Named, error] {
 	return func(yield func(record.Named, error) bool) {
 		d, err := b.connected(ctx)
@@ -78,10 +77,10 @@ func (b *backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[r
 	}
 }
 
-// errEnough says that no more is wanted.
+// errEnough means that the caller wants no more.
 var errEnough = errors.New("enough")
 
-// A seen is a record that was looked at.
+// A seen is a record that was read.
 type seen struct {
 	named  record.Named
 	got    got
@@ -114,7 +113,7 @@ func (b *backend) visit(ctx context.Context, d *data, nodes []string, below stri
 }
 
 func (b *backend) all(ctx context.Context, d *data, yield func(record.Named, error) bool) error {
-	// What comes after it is as new.
+	// Later reads are at least as new as this one.
 	if _, err := get(ctx, d.link, b.path+"/n", true); err != nil {
 		return err
 	}
@@ -133,7 +132,7 @@ func (b *backend) all(ctx context.Context, d *data, yield func(record.Named, err
 	})
 }
 
-// sweep yields what was not written for so long, and deletes what has been idle.
+// sweep yields records that were not written for that long, and deletes those that have been idle.
 func (b *backend) sweep(ctx context.Context, d *data, unwritten time.Duration, yield func(record.Named, error) bool) error {
 	dates, err := b.children(ctx, d, b.path+"/i")
 	if err != nil {
@@ -190,7 +189,8 @@ func (b *backend) sweep(ctx context.Context, d *data, unwritten time.Duration, y
 	return b.undelivered(ctx, d)
 }
 
-// undelivered deletes what a process that is not there any more has not read: of one mailbox, by chance.
+// undelivered deletes the letters of a process that no longer exists, in one randomly chosen
+// mailbox.
 func (b *backend) undelivered(ctx context.Context, d *data) error {
 	all, err := b.children(ctx, d, b.path+"/m")
 	if err != nil || len(all.nodes) == 0 {
@@ -210,11 +210,12 @@ func (b *backend) undelivered(ctx context.Context, d *data) error {
 	return nil
 }
 
-// delete deletes records, with their markers, if they were not written since. That begins a new epoch.
+// delete deletes records and their markers, if they were not written since. That begins a new
+// epoch.
 func (b *backend) delete(ctx context.Context, d *data, idles []*seen, e *epoch) error {
 	for len(idles) > 0 {
 		ops := []any{exists(d.node), &zk.SetDataRequest{Path: b.path + "/i", Version: e.version}} //mutant:zk-deleted-in-an-epoch
-		if e.version == -2 {                                                                      // at -1 any version would do for a swap
+		if e.version == -2 {                                                                      // -1 would match any version in a swap
 			ops = append(ops, &zk.SetDataRequest{Path: b.path + "/i", Version: -1}) //mutant:zk-epoch-that-is-none
 		}
 		fixed := len(ops)
@@ -231,7 +232,7 @@ func (b *backend) delete(ctx context.Context, d *data, idles []*seen, e *epoch) 
 		case failed == 0: // all was deleted
 			b.leave(d)
 			return nil
-		case failed == 1: // others have deleted: what was read may be another by now
+		case failed == 1: // others have deleted records, so what was read may be outdated
 			return b.epochAgain(ctx, d)
 		case err == nil:
 			if e.version++; e.version == -1 {
@@ -246,7 +247,7 @@ func (b *backend) delete(ctx context.Context, d *data, idles []*seen, e *epoch) 
 	return nil
 }
 
-// move has the marker of a record that stays be at a later date.
+// move moves the marker of a record to a later date.
 func (b *backend) move(ctx context.Context, d *data, s *seen, date int64) error {
 	to := b.marker(date, s.named.Name)
 	for range 2 {
@@ -266,7 +267,7 @@ func (b *backend) move(ctx context.Context, d *data, s *seen, date int64) error 
 	return nil
 }
 
-// ignoring is err, unless another process has already done it.
+// ignoring returns err, unless another process has already done the deletion.
 func ignoring(err error) error {
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// failed makes what the driver or the server says an error of package store, if it is a definite one.
+// failed turns a definite error of the driver or the server into one of package store.
 func (b *backend) failed(err error) error {
 	switch {
 	case err == nil || store.Definite(err):
@@ -31,7 +31,7 @@ func (b *backend) failed(err error) error {
 	return err
 }
 
-// checkPath finds what ZooKeeper takes for no path.
+// checkPath returns an error for what ZooKeeper does not accept as a path.
 func checkPath(path string) error {
 	if path == "/" {
 		return nil
@@ -49,9 +49,8 @@ func checkPath(path string) error {
 	return nil
 }
 
-// ParseURL returns what [Open] makes of its URL: the members of the ensemble, and the
-// Options. The error matches store.ErrInvalid and shows nothing of the URL in which a
-// password may be.
+// ParseURL returns the members of the ensemble, and the Options, of a URL of [Open]. The error
+// matches store.ErrInvalid and shows no part of the URL that may hold a password.
 func ParseURL(s string) (servers []string, o *Options, err error) {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: the ZooKeeper URL is wrong: %s", store.ErrInvalid, fmt.Sprintf(format, args...))

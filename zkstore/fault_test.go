@@ -81,9 +81,9 @@ func TestALostMemberIsSurvived(t *testing.T) {
 			t.FailNow()
 		}
 		if next.Token() <= held.Token() {
-			t.Errorf("%s: token %d after %d", c.what, next.Token(), held.Token())
+			t.Errorf("%s: got token %d after %d, want a larger one", c.what, next.Token(), held.Token())
 		}
-		until(t, "the hold that was kept all the time is renewed", func() bool {
+		until(t, "the hold kept throughout is renewed", func() bool {
 			err := kept.Renew(ctx, ttl)
 			if errors.Is(err, holdfast.ErrLost) {
 				t.Fatalf("%s: %v", c.what, err)
@@ -106,7 +106,7 @@ func withoutTheOthers(t *testing.T, members []*testserver.Server) {
 	c := mutex("a")
 	c.TTL = 4 * time.Second
 	var hold store.Hold
-	until(t, "there is a quorum again", func() bool {
+	until(t, "a quorum exists again", func() bool {
 		a, err := s.Ask(t.Context(), c)
 		hold = store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
 		if errors.Is(err, store.ErrLost) { // its session had ended before the answer
@@ -124,7 +124,7 @@ func withoutTheOthers(t *testing.T, members []*testserver.Server) {
 	until(t, "the hold is lost", func() bool {
 		r := s.Renew(t.Context(), []store.Hold{hold})[0]
 		if r.From > frozen {
-			t.Fatalf("a hold counts from %v after the others were gone", r.From.Sub(frozen))
+			t.Fatalf("a hold counts from %v after the end of the quorum", r.From.Sub(frozen))
 		}
 		return errors.Is(r.Err, store.ErrLost)
 	})
@@ -174,7 +174,7 @@ func connectedTo(s *Store) string {
 // waitsFor returns once a waiter is in the queue of the name.
 func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
 	t.Helper()
-	until(t, "somebody waits for "+name, func() bool {
+	until(t, "a claim waits for "+name, func() bool {
 		_, err := l.Mutex(name).TryLock(t.Context())
 		var held *holdfast.HeldError
 		return errors.As(err, &held) && held.Waiting > 0 || errors.Is(err, holdfast.ErrDeadlock)
@@ -195,10 +195,10 @@ func TestACutOffHolderLosesBeforeTheNextGrant(t *testing.T) {
 			strike(link)
 			next := lockWhenItCan(t, t.Context(), near, "a")
 			if lease.Valid() {
-				t.Error("the next is in, and the first thinks that it holds the name")
+				t.Error("the next claim is granted, but the first lease is still valid")
 			}
 			if next.Token() <= lease.Token() {
-				t.Errorf("token %d after %d", next.Token(), lease.Token())
+				t.Errorf("got token %d after %d, want a larger one", next.Token(), lease.Token())
 			}
 			released(t, next)
 			link.Mend()
@@ -221,23 +221,23 @@ func TestABrokenConnectionKeepsHoldsAndPositions(t *testing.T) {
 	hold := mustHold(t, here, mutex("a"))
 	waits := mutex("a")
 	if mustAsk(t, there, waits).Granted {
-		t.Fatal("two hold it")
+		t.Fatal("two claims hold the lock")
 	}
 	link.Cut()
 	if err := here.Release(t.Context(), hold); err != nil {
 		t.Fatal(err)
 	}
 	link.Mend()
-	until(t, "the waiter is woken", func() bool { return notifications.Load() > 0 })
-	until(t, "it is answered, on a connection that was made anew", func() bool {
+	until(t, "the waiter is notified", func() bool { return notifications.Load() > 0 })
+	until(t, "the ask is answered on a new connection", func() bool {
 		a, err := there.Ask(t.Context(), waits)
 		if err == nil && !a.Granted || err != nil && store.Definite(err) {
-			t.Fatalf("it was woken and is not granted: %+v, %v", a, err)
+			t.Fatalf("notified, but not granted: %+v, %v", a, err)
 		}
 		return err == nil
 	})
 	if r := there.Renew(t.Context(), []store.Hold{kept})[0]; r.Err != nil {
-		t.Errorf("the hold that was there all the time: %v", r.Err)
+		t.Errorf("the hold kept throughout: %v", r.Err)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestLateAsksAreRemoved(t *testing.T) {
 			short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			if err := a.Release(short, store.Hold{Name: late[i].Name, ID: late[i].ID}); err == nil {
-				t.Error("a frozen server has answered")
+				t.Error("the frozen server answered")
 			}
 		})
 	}
@@ -275,17 +275,17 @@ func TestLateAsksAreRemoved(t *testing.T) {
 			r, err := b.Ask(t.Context(), mutexTry(c.Name))
 			return err == nil && r.Granted
 		})
-		until(t, "the other is alone: "+c.Name, func() bool {
+		until(t, "the other hold is alone: "+c.Name, func() bool {
 			for st, err := range b.List(t.Context(), c.Name) {
 				return err == nil && len(st.Entries) == 1 && st.Entries[0].ID != c.ID
 			}
 			return false
 		})
 	}
-	until(t, "the hold beside them is renewed", func() bool {
+	until(t, "the other hold is renewed", func() bool {
 		r := a.Renew(t.Context(), []store.Hold{warm})[0]
 		if r.Err != nil && store.Definite(r.Err) {
-			t.Fatalf("the hold beside them: %v", r.Err)
+			t.Fatalf("the other hold: %v", r.Err)
 		}
 		return r.Err == nil
 	})
@@ -304,7 +304,7 @@ func TestAnUnansweredReleaseIsStillDone(t *testing.T) {
 		t.Fatalf("release on a silent link: %v, want it indeterminate", err)
 	}
 	if mustAsk(t, other, mutexTry("a")).Granted {
-		t.Fatal("it was done") // the test would show nothing
+		t.Fatal("the release was done") // the test would show nothing
 	}
 	link.Cut()
 	link.Mend()
@@ -352,7 +352,7 @@ func renewedAgain(t *testing.T, s *Store, in session.ID) {
 		cancel()
 		switch {
 		case errors.Is(err, store.ErrLost):
-			t.Fatalf("it has ended %v later", store.Now().Sub(now))
+			t.Fatalf("the session ended %v later", store.Now().Sub(now))
 		case err == nil:
 			return
 		}
@@ -381,7 +381,7 @@ func TestASessionIsProvedByAWrite(t *testing.T) {
 	for written := range int32(3) {
 		_, stat, err := connOf(t, b.servers[0]).Get(b.renewalNode(id))
 		if err != nil || stat.Version != written {
-			t.Fatalf("after %d renewals it is at version %d: %v", written, stat.Version, err)
+			t.Fatalf("after %d renewals: got version %d: %v", written, stat.Version, err)
 		}
 		if _, err := b.Renew(t.Context(), id); err != nil {
 			t.Fatal(err)

@@ -61,7 +61,7 @@ func (b *backend) mustWrite(t testing.TB, name, data string, idle bool) (now rec
 	until(t, "a write is answered", func() bool {
 		out, err := b.Swap(t.Context(), &record.Swap{Name: name, Old: b.mustLoad(t, name), Data: []byte(data), Idle: idle})
 		if err != nil && store.Definite(err) || err == nil && !out.Done && !unanswered {
-			t.Fatalf("a swap of %q on what is there: %+v, %v", data, out, err)
+			t.Fatalf("a swap of %q on the current version: got %+v, %v", data, out, err)
 		}
 		now, unanswered = out.Now, unanswered || err != nil
 		return out.Done
@@ -72,7 +72,7 @@ func (b *backend) mustWrite(t testing.TB, name, data string, idle bool) (now rec
 // mustBegin begins a session that outlasts the test.
 func (b *backend) mustBegin(t testing.TB) (id session.ID) {
 	t.Helper()
-	until(t, "the beginning of a session is answered", func() bool {
+	until(t, "the start of a session is answered", func() bool {
 		id = session.NewID()
 		_, err := b.Begin(t.Context(), id, time.Minute)
 		if err != nil && store.Definite(err) {
@@ -109,7 +109,7 @@ func TestAnAnswerOfOneMemberIsVisibleOnAll(t *testing.T) {
 			r, err := b.Load(t.Context(), "a")
 			return string(r.Data) == "new", err
 		}},
-		{"a session that has begun", func(id session.ID) error {
+		{"a new session", func(id session.ID) error {
 			_, err := from.Begin(t.Context(), id, time.Minute)
 			return err
 		}, func(id session.ID) (bool, error) {
@@ -126,10 +126,10 @@ func TestAnAnswerOfOneMemberIsVisibleOnAll(t *testing.T) {
 		go func() {
 			defer close(done)
 			if seen, err := c.seen(id); err != nil || !seen {
-				t.Errorf("%s is not seen by a member that had not heard of it: %v", c.what, err)
+				t.Errorf("%s is not visible on a member that lacked it: %v", c.what, err)
 			}
 		}()
-		until(t, "it asks the leader for what is newest, or answers", func() bool {
+		until(t, "the backend asks the leader for the newest state, or answers", func() bool {
 			select {
 			case <-done:
 				return true
@@ -156,7 +156,7 @@ func TestAVersionFromBeforeADeletionIsInvalid(t *testing.T) {
 		b.mustWrite(t, "a", fmt.Sprint(i), i == 2)
 		olds = append(olds, late.mustLoad(t, "a"))
 	}
-	until(t, "it is deleted", func() bool {
+	until(t, "the record is deleted", func() bool {
 		if err := sweep(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestAVersionFromBeforeADeletionIsInvalid(t *testing.T) {
 			late := opened(t, o, addr) // it knows what the late process knows
 			late.mustConnect(t).epoch = before
 			if out := late.mustSwap(t, &record.Swap{Name: "a", Old: old, Data: []byte("late")}); out.Done {
-				t.Errorf("after write %d a swap is done on version %q", i, old.Version)
+				t.Errorf("after write %d a swap on version %q was done", i, old.Version)
 			}
 		}
 	}
@@ -190,12 +190,12 @@ func TestAVersionFromBeforeAllWasDeletedIsInvalid(t *testing.T) {
 		for range 2 {
 			for _, old := range olds {
 				if out, err := late.Swap(t.Context(), &record.Swap{Name: "a", Old: old, Data: []byte("late")}); err == nil && out.Done {
-					t.Errorf("a swap is done on version %q", old.Version)
+					t.Errorf("a swap on version %q was done", old.Version)
 				}
 			}
 		}
 	}
-	until(t, "it goes on with what is there", func() bool {
+	until(t, "the backend swaps on the current record", func() bool {
 		r, err := late.Load(t.Context(), "a")
 		if err != nil {
 			return false
@@ -212,7 +212,7 @@ func TestANewlyIdleRecordStays(t *testing.T) {
 	b.retention = time.Millisecond
 	b.mustWrite(t, "a", "used", false)
 	date := b.due(b.retention)
-	until(t, "it is to be looked at", func() bool {
+	until(t, "the record is due for a check", func() bool {
 		now, _ := b.now()
 		return now/1000 > date
 	})
@@ -222,7 +222,7 @@ func TestANewlyIdleRecordStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if data := b.mustLoad(t, "a").Data; string(data) != "idle" {
-		t.Errorf("it is deleted at once: %q", data)
+		t.Errorf("the idle record was deleted at once: got %q", data)
 	}
 }
 
@@ -241,7 +241,7 @@ func TestNotesAreInTheOrderInWhichTheyCame(t *testing.T) {
 			Session: ids[i%2], Notes: []record.Note{{Key: key}, {Key: key + "b"}},
 		}})
 		if !out.Joined {
-			t.Fatal("it has not joined")
+			t.Fatal("the swap did not join")
 		}
 		want = append(want, key, key+"b")
 	}
@@ -249,7 +249,7 @@ func TestNotesAreInTheOrderInWhichTheyCame(t *testing.T) {
 		have = append(have, n.Key)
 	}
 	if !slices.Equal(have, want) {
-		t.Errorf("there are %v, want %v", have, want)
+		t.Errorf("got notes %v, want %v", have, want)
 	}
 }
 
@@ -262,9 +262,9 @@ func TestAListenerResumesOnANewConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.leave(b.mustConnect(t))
-	until(t, "it listens anew", func() bool { return len(heard) > 0 })
+	until(t, "the listener listens again", func() bool { return len(heard) > 0 })
 	if n := <-heard; n != (record.Notification{}) {
-		t.Errorf("it hears %+v", n)
+		t.Errorf("got %+v, want an empty notification", n)
 	}
 }
 
@@ -288,14 +288,14 @@ func TestAListenerPollsOnceItsSessionHasEnded(t *testing.T) {
 					return
 				}
 			case <-late:
-				t.Fatalf("after %v still not: it hears %+v", patience, want)
+				t.Fatalf("within %v the listener did not get %+v", patience, want)
 			}
 		}
 	}
 	for i := range 3 {
 		n := record.Notification{Name: "a", ID: p.NewID(), Token: int64(i + 1), N: 1, Session: session.NewID()}
 		if out := b.mustSwap(t, &record.Swap{Name: "a", Old: b.mustLoad(t, "a"), Data: []byte("x"), Notifications: []record.Notification{n}}); !out.Done {
-			t.Fatal("a swap on what is there is refused")
+			t.Fatal("a swap on the current version was refused")
 		}
 		hears(n)
 		endSession(t, addr, a.mustConnect(t).conn)
@@ -318,7 +318,7 @@ func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
 			_, err := b.Swap(t.Context(), &record.Swap{Name: "a", Old: old, Data: []byte("y")})
 			done <- err
 		}()
-		until(t, "it is asked for", func() bool { return link.Asked() > before })
+		until(t, "the server gets a request", func() bool { return link.Asked() > before })
 		time.Sleep(300 * time.Millisecond)
 		server.Thaw()
 		if err := <-done; err != nil {
@@ -327,7 +327,7 @@ func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
 		looked := time.Now().UnixMicro()
 		now, latest := b.now()
 		if after := time.Now().UnixMicro(); now > after || latest < looked { // the clock is that of this machine
-			t.Errorf("it is taken to be at most %d µs ahead, and at least %d", latest-looked, now-after)
+			t.Errorf("our estimate is at most %d µs ahead, and at least %d", latest-looked, now-after)
 		}
 	}
 }
@@ -340,10 +340,10 @@ func TestANoteOfALostSwapIsLeftAlone(t *testing.T) {
 	note := record.Note{Key: "a", Data: []byte("note")}
 	out, err := b.Swap(t.Context(), &record.Swap{Name: "lost", Data: []byte("data"), Lost: true, Join: &record.Join{Session: id, Notes: []record.Note{note}}})
 	if err != nil || !out.Joined || out.Done {
-		t.Fatalf("%+v, %v", out, err)
+		t.Fatalf("got %+v, %v, want it joined", out, err)
 	}
 	if r := b.mustLoad(t, "lost"); len(r.Data) > 0 || len(r.Inbox) != 1 {
-		t.Errorf("%+v, want a note and no record", r)
+		t.Errorf("got %+v, want a note and no record", r)
 	}
 }
 
@@ -369,7 +369,7 @@ func TestOldNotificationsAreDeletedWhenTheyAreMany(t *testing.T) {
 		most = max(most, len(nodes))
 	}
 	if most < manyLetters || most > 2*manyLetters+2 {
-		t.Errorf("%d letters, and the node of the process, at the most", most)
+		t.Errorf("got up to %d notifications and the node of the process", most)
 	}
 }
 
@@ -390,7 +390,7 @@ func TestNotificationsOfDeadProcessesAreDeleted(t *testing.T) {
 			}
 		}
 	}
-	until(t, "those of the dead are thrown away", func() bool {
+	until(t, "notifications of dead processes are deleted", func() bool {
 		if err := sweep(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
@@ -403,6 +403,6 @@ func TestNotificationsOfDeadProcessesAreDeleted(t *testing.T) {
 		}
 	}
 	if there, _, err := c.Exists(b.mailbox(lives) + "/lx"); err != nil || !there {
-		t.Errorf("that of one that is there is gone: %v", err)
+		t.Errorf("a notification of a live process was deleted: %v", err)
 	}
 }

@@ -29,14 +29,14 @@ func eachFault(t *testing.T, f func(t *testing.T, at fault, s *Store, r *replay,
 			other := closing(t, storeOn(t, o, addr))
 			warm := mustHold(t, s, mutex("warm"))
 			if mustAsk(t, s, mutex("warm")).Granted {
-				t.Fatal("two hold it")
+				t.Fatal("two claims hold the lock")
 			}
 			if err := s.Release(t.Context(), mustHold(t, s, mutex("a"))); err != nil { // so that the store knows the record
 				t.Fatal(err)
 			}
 			f(t, at, s, r, other)
 			if h := s.Renew(t.Context(), []store.Hold{warm})[0]; h.Err != nil {
-				t.Errorf("the hold beside it: %v", h.Err)
+				t.Errorf("the other hold: %v", h.Err)
 			}
 		})
 	}
@@ -54,14 +54,14 @@ func (at fault) meets(t *testing.T, s *Store, r *replay, c store.Claim) {
 		return err
 	})
 	if err == nil || store.Definite(err) {
-		t.Fatalf("an ask that was not answered: %v, want it indeterminate", err)
+		t.Fatalf("an unanswered ask: %v, want it indeterminate", err)
 	}
 }
 
 // isEmpty waits until nothing of the name is there.
 func isEmpty(t *testing.T, s *Store, name string) {
 	t.Helper()
-	until(t, "nothing of it is there: "+name, func() bool { return len(entriesOf(t, s, name).Entries) == 0 })
+	until(t, "no entry of it is left: "+name, func() bool { return len(entriesOf(t, s, name).Entries) == 0 })
 }
 
 // An ask that was not answered can arrive at any time, even after its withdrawal, and more than once. It is not done
@@ -83,10 +83,10 @@ func TestAnAskThatArrivesAfterItsWithdrawalIsNotDone(t *testing.T) {
 			r.again(t)
 		}
 		if st := entriesOf(t, other, "a"); len(st.Entries) != 0 {
-			t.Errorf("what arrived late is there: %+v", st.Entries)
+			t.Errorf("got entries of the late ask: %+v", st.Entries)
 		}
 		if in := other.backend.mustLoad(t, "a").Inbox; len(in) > 0 {
-			t.Errorf("there are notes: %+v", in)
+			t.Errorf("got notes: %+v", in)
 		}
 	})
 }
@@ -114,7 +114,7 @@ func TestARepeatedAskIsInTheQueueOnce(t *testing.T) {
 			return a
 		}
 		if a := repeated(); a.Granted == at.waits {
-			t.Fatalf("the repeated ask: %+v", a)
+			t.Fatalf("the repeated ask: got %+v", a)
 		}
 		if r.again(t); at.waits {
 			if err := other.Release(t.Context(), hold); err != nil {
@@ -123,16 +123,16 @@ func TestARepeatedAskIsInTheQueueOnce(t *testing.T) {
 		}
 		a := repeated()
 		if !a.Granted {
-			t.Fatalf("it is free: %+v", a)
+			t.Fatalf("the name is free, but got %+v", a)
 		}
 		r.again(t)
 		if st := entriesOf(t, other, "a"); len(st.Entries) != 1 || st.Entries[0].ID != c.ID {
-			t.Errorf("listed as %+v, want it once", st.Entries)
+			t.Errorf("got %+v listed, want one entry", st.Entries)
 		}
 		withdrawn(t, s, store.Hold{Name: "a", ID: c.ID, Token: a.Token})
 		r.again(t)
 		if next := mustAsk(t, other, mutexTry("a")); !next.Granted {
-			t.Errorf("it has been given back, and another is not granted it: %+v", next)
+			t.Errorf("after the release: got %+v for the next claim, want a grant", next)
 		}
 	})
 }
@@ -156,10 +156,10 @@ func TestALateAskDoesNotHarmAnAdoptedHold(t *testing.T) {
 	hold.ID, hold.NewID = hold.NewID, store.ID{}
 	r.again(t)
 	if r := s.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil {
-		t.Fatalf("the hold that was adopted: %v", r.Err)
+		t.Fatalf("the adopted hold: %v", r.Err)
 	}
 	if st := entriesOf(t, s, "a"); len(st.Entries) != 1 || st.Entries[0].ID != hold.ID {
-		t.Errorf("there is %+v, want the hold that was adopted", st.Entries)
+		t.Errorf("got %+v, want the adopted hold", st.Entries)
 	}
 	if err := s.Release(t.Context(), hold); err != nil {
 		t.Fatal(err)
@@ -184,12 +184,12 @@ func TestAnAskWhoseSessionEndedMeanwhileLeavesNothing(t *testing.T) {
 		_, err := s.Ask(t.Context(), c)
 		return err
 	})
-	until(t, "its owner is told that it is lost", func() bool {
+	until(t, "the owner gets ErrLost", func() bool {
 		_, err := s.Ask(t.Context(), c)
 		return errors.Is(err, store.ErrLost)
 	})
 	if h := s.Renew(t.Context(), []store.Hold{kept})[0]; !errors.Is(h.Err, store.ErrLost) {
-		t.Errorf("what its session kept: %v, want ErrLost", h.Err)
+		t.Errorf("a hold of its session: %v, want ErrLost", h.Err)
 	}
 	isEmpty(t, other, "a")
 	isEmpty(t, other, "kept")
@@ -203,17 +203,17 @@ func TestAWaiterWhoseSessionEndedIsLost(t *testing.T) {
 	hold := mustHold(t, other, storetest.Mutex(store.NewProcess(), "a"))
 	c := mutex("a")
 	if mustAsk(t, s, c).Granted {
-		t.Fatal("granted beside another")
+		t.Fatal("granted while another claim holds the lock")
 	}
 	endSessions(t, s)
 	if err := other.Release(t.Context(), hold); err != nil {
 		t.Fatal(err)
 	}
 	if a, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrLost) {
-		t.Errorf("asked again: %+v, %v, want ErrLost", a, err)
+		t.Errorf("second ask: got %+v, %v, want ErrLost", a, err)
 	}
 	next := mustHold(t, other, storetest.Mutex(store.NewProcess(), "a"))
 	if next.Token <= hold.Token {
-		t.Errorf("token %d after %d", next.Token, hold.Token)
+		t.Errorf("got token %d after %d, want a larger one", next.Token, hold.Token)
 	}
 }

@@ -29,7 +29,7 @@ func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
 			addr := testserver.ZooKeeper(t, "tickTime=2000", "minSessionTimeout=4000").Addr
 			// The shortest session that the server grants is enough, though it is longer than requested.
 			b := opened(t, nil, addr)
-			until(t, "the least is granted", func() bool {
+			until(t, "the least TTL is granted", func() bool {
 				_, err := b.Begin(t.Context(), session.NewID(), 4*time.Second)
 				if err != nil && store.Definite(err) {
 					t.Fatal(err)

@@ -15,27 +15,28 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// A listener has a mailbox, a node whose children are letters: the content of a letter is its name. It watches
-// the children, and deletes delivered ones once they are many, or none has come for a while. Letters are not
-// written to the mailbox of a process that is not there.
+// A listener has a mailbox: a node whose children are letters. The content of a letter is its name.
+// The listener watches the children. It deletes delivered letters once they are many, or none has
+// come for a while. Letters are not written to the mailbox of a process that has no listener.
 
 const (
-	// A broken watch is restarted after a pause between these.
+	// Bounds of the pause before a broken watch is restarted.
 	leastPause = 50 * time.Millisecond
 	mostPause  = 3 * time.Second
-	// lull is how long the newest letters stay, unless they are many: to delete them is a request, and so each deletes some.
+	// lull is how long the newest letters stay, unless they are many. A deletion is a request, so
+	// each deletes several.
 	lull        = 5 * time.Second
 	manyLetters = 16
 )
 
 func (b *backend) mailbox(p store.Process) string { return b.path + "/m/" + p.String() }
 
-// here is the node that says that there is a listener.
+// here is the node that shows that there is a listener.
 const here = "/here"
 
 var letters = base64.RawURLEncoding
 
-// letter is the operations that write one.
+// letter returns the operations that write a letter.
 func (b *backend) letter(n *record.Notification) []any {
 	l := binary.BigEndian.AppendUint64(nil, rand.Uint64()) // no two are the same
 	l = record.AppendNotifications(l, []record.Notification{*n})
@@ -64,7 +65,7 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 				if pause = leastPause; first {
 					first = false
 					close(begun)
-				} else { // what came before the session ended is lost
+				} else { // notifications before the end of the old session are lost
 					sink(record.Notification{}) //mutant:zk-nobody-looks-once-watch
 				}
 			})
@@ -85,8 +86,8 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 	}
 }
 
-// listen delivers the letters to a process, until the session or the context ends. After a reconnect of the same
-// session it reads and watches again; the letters are still there.
+// listen delivers the letters of a process until the session or the context ends. After a reconnect
+// of the same session it reads and watches again; the letters are still there.
 func (b *backend) listen(ctx context.Context, p store.Process, sink func(record.Notification), begun func()) error {
 	d, err := b.connected(ctx)
 	if err != nil {
@@ -105,7 +106,7 @@ func (b *backend) listen(ctx context.Context, p store.Process, sink func(record.
 			return struct{}{}, err
 		}
 		if _, stat, there := c.Exists(box + here); there == nil && stat.EphemeralOwner == c.SessionID() {
-			err = nil // we have been here before
+			err = nil // it is from an earlier call in this session
 		}
 		return struct{}{}, err
 	}); err != nil {
@@ -124,7 +125,7 @@ func (b *backend) listen(ctx context.Context, p store.Process, sink func(record.
 		events := d.expect(what)
 		nodes, err := ask(ctx, d.link, func(c *zk.Conn) (nodes []string, err error) {
 			if len(goes) > 0 {
-				_, _ = c.Multi(goes...) // what is not done is done with the next
+				_, _ = c.Multi(goes...) // what fails is repeated with the next
 			}
 			err = d.asking(what, func() (err error) {
 				nodes, _, err = c.Children(box)

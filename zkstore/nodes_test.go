@@ -45,10 +45,10 @@ func TestAWrongACLLeavesNothing(t *testing.T) {
 	o.ACL = []zk.ACL{{Perms: zk.PermAll, Scheme: "nonsense", ID: "x"}}
 	s := closing(t, storeOn(t, o, addr))
 	if _, err := s.Ask(context.WithoutCancel(t.Context()), mutex("a")); !errors.Is(err, store.ErrDenied) {
-		t.Errorf("%v, want an ErrDenied", err)
+		t.Errorf("%v, want ErrDenied", err)
 	}
 	if there, _, err := connOf(t, addr).Exists(o.Path); err != nil || there {
-		t.Errorf("its path is there: %v, %v", there, err)
+		t.Errorf("the path was created: %v, %v", there, err)
 	}
 }
 
@@ -71,10 +71,10 @@ func TestCallsInFlightAreAnsweredAfterADeletionOfAll(t *testing.T) {
 	<-begun
 	b.leave(d)
 	if b.mustConnect(t) == d {
-		t.Error("it is the same connection")
+		t.Error("got the old connection")
 	}
 	if d.over() {
-		t.Error("the old connection has ended under a request")
+		t.Error("the old connection ended during a request")
 	}
 	close(goes)
 	if err := <-answered; err != nil {
@@ -99,13 +99,13 @@ func TestAWipeIsReportedAndTheNextIsGranted(t *testing.T) {
 	}
 	var a store.Answer
 	next := mutex("a")
-	until(t, "the next is in", func() (in bool) {
+	until(t, "the next claim is granted", func() (in bool) {
 		var err error
 		a, err = s.Ask(t.Context(), next)
 		return err == nil && a.Granted
 	})
 	if a.Token <= hold.Token {
-		t.Errorf("token %d after %d", a.Token, hold.Token)
+		t.Errorf("got token %d after %d, want a larger one", a.Token, hold.Token)
 	}
 }
 
@@ -155,11 +155,11 @@ func TestForeignAndNewerNodesAreLeftAlone(t *testing.T) {
 		}
 		for _, claim := range []store.Claim{mutex(name), mutexTry(name)} {
 			if _, err := s.Ask(t.Context(), claim); !errors.Is(err, x.want) || !strings.Contains(err.Error(), path) {
-				t.Errorf("%s: ask: %v, want %v with the node", name, err, x.want)
+				t.Errorf("%s: Ask: %v, want %v with the node", name, err, x.want)
 			}
 		}
 		if data, stat, err := c.Get(path); err != nil || string(data) != x.data || stat.Version != 0 {
-			t.Errorf("%s: left is %q at version %d, %v; want what was there", name, data, stat.Version, err)
+			t.Errorf("%s has changed: got %q at version %d, %v", name, data, stat.Version, err)
 		}
 	}
 	// All are listed. A record that cannot be read is an error with its name.
@@ -167,11 +167,11 @@ func TestForeignAndNewerNodesAreLeftAlone(t *testing.T) {
 	for st, err := range s.List(t.Context(), "") {
 		listed++
 		if err == nil && st.Name != "a" || err != nil && !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrUnsupported) || err != nil && !strings.HasPrefix(err.Error(), "list \"") {
-			t.Errorf("listed %+v, %v", st, err)
+			t.Errorf("got %+v listed, %v", st, err)
 		}
 	}
 	if listed != 6 {
-		t.Errorf("%d names are listed, want 6", listed)
+		t.Errorf("got %d names listed, want 6", listed)
 	}
 }
 
@@ -191,11 +191,11 @@ func TestAWaiterLearnsWhatHappenedWhileItWasCutOff(t *testing.T) {
 		c := mutex("a")
 		c.TTL, c.PositionTTL = 30*time.Second, store.MaxPositionTTL // long enough for its session to live
 		if mustAsk(t, s, c).Granted {
-			t.Fatal("two hold it")
+			t.Fatal("two claims hold the lock")
 		}
-		until(t, "it watches", func() bool { return watches(t, other, "/s/") > 0 })
+		until(t, "the waiter watches", func() bool { return watches(t, other, "/s/") > 0 })
 		link.Cut()
-		until(t, "the server has forgotten that", func() bool { return watches(t, other, "/s/") == 0 })
+		until(t, "the server has forgotten the watch", func() bool { return watches(t, other, "/s/") == 0 })
 		if dies {
 			for _, id := range other.Sessions() {
 				endSession(t, addr, other.backend.ofOwn(id).conn)
@@ -204,12 +204,12 @@ func TestAWaiterLearnsWhatHappenedWhileItWasCutOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		link.Mend()
-		until(t, "it is told", func() bool { return len(notifications) > 0 })
+		until(t, "the waiter is notified", func() bool { return len(notifications) > 0 })
 		if h := <-notifications; h.Name != "a" || h.ID != c.ID || h.Token == 0 {
-			t.Errorf("the notification is for %+v", h)
+			t.Errorf("got notification %+v", h)
 		}
 		if !mustAsk(t, s, c).Granted {
-			t.Error("it is not granted what is free")
+			t.Error("the waiter is not granted the free lock")
 		}
 	}
 }
@@ -239,9 +239,9 @@ func TestAWaiterWatchesOnlyTheBlockingEntry(t *testing.T) {
 		}
 		mustAsk(t, s, storetest.Mutex(p, "a"))
 	}
-	until(t, "each is watched by the next", func() bool { return watches(t, first, "/s/") == waiting })
+	until(t, "each waiter watches the one before it", func() bool { return watches(t, first, "/s/") == waiting })
 	if n := watches(t, first, "/"); n != waiting { // the server does not report watches on children
-		t.Errorf("%d nodes are watched, want %d", n, waiting)
+		t.Errorf("got %d nodes watched, want %d", n, waiting)
 	}
 }
 
@@ -272,11 +272,11 @@ func TestAnUnusedNameIsDeletedAndCanBeRecreated(t *testing.T) {
 	})
 	for _, below := range []string{"/n", "/k"} {
 		if have := names(below); !slices.Equal(have, []string{"used"}) {
-			t.Errorf("left below %s is %q", below, have)
+			t.Errorf("below %s: got %q left", below, have)
 		}
 	}
 	now, _ := s.backend.now()
-	until(t, "what is in use is to be looked at in a day", func() bool {
+	until(t, "the used name is due for a check in a day", func() bool {
 		if err := sweep(t.Context(), s.backend); err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +287,7 @@ func TestAnUnusedNameIsDeletedAndCanBeRecreated(t *testing.T) {
 		t.Error(r.Err)
 	}
 	if second := mustHold(t, s, mutex("a")); second.Token <= first.Token {
-		t.Errorf("token %d after %d", second.Token, first.Token)
+		t.Errorf("got token %d after %d, want a larger one", second.Token, first.Token)
 	}
 }
 
@@ -300,7 +300,7 @@ func TestAReservedVersionIsSkipped(t *testing.T) {
 	defer b.Close()
 	swap := func(old record.Record, data string) (out record.Outcome) {
 		t.Helper()
-		until(t, "it is answered", func() bool {
+		until(t, "the swap is answered", func() bool {
 			var err error
 			out, err = b.Swap(t.Context(), &record.Swap{Name: "a", Old: old, Data: []byte(data)})
 			return err == nil
@@ -309,7 +309,7 @@ func TestAReservedVersionIsSkipped(t *testing.T) {
 	}
 	load := func() (r record.Record) {
 		t.Helper()
-		until(t, "it is read", func() bool {
+		until(t, "the record is read", func() bool {
 			var err error
 			r, err = b.Load(t.Context(), "a")
 			return err == nil
@@ -317,7 +317,7 @@ func TestAReservedVersionIsSkipped(t *testing.T) {
 		return r
 	}
 	if !swap(record.Record{}, "one").Done {
-		t.Fatal("the first is refused")
+		t.Fatal("the first swap was refused")
 	}
 	server.set(t, b.nameNode("a"), -3)
 	seen := map[string]bool{}
@@ -325,20 +325,20 @@ func TestAReservedVersionIsSkipped(t *testing.T) {
 	for i := range 5 {
 		old := load()
 		if version, _ := parseVersion(old.Version); version == -1 || seen[old.Version] {
-			t.Fatalf("write %d is of version %q", i, old.Version)
+			t.Fatalf("write %d has version %q", i, old.Version)
 		}
 		seen[old.Version], olds = true, append(olds, old)
 		if !swap(old, fmt.Sprint(i)).Done {
-			t.Fatalf("write %d is refused", i)
+			t.Fatalf("write %d was refused", i)
 		}
 		for _, late := range olds {
 			if swap(late, "late").Done {
-				t.Fatalf("a swap on version %q is done after write %d", late.Version, i)
+				t.Fatalf("a swap on version %q was done after write %d", late.Version, i)
 			}
 		}
 	}
 	if version, _ := parseVersion(load().Version); version < 0 {
-		t.Errorf("it is at version %d: this shows nothing", version)
+		t.Errorf("got version %d: the test shows nothing", version)
 	}
 }
 
@@ -358,9 +358,9 @@ func TestAReservedEpochIsSkipped(t *testing.T) {
 		late := opened(t, o, server.Addr)
 		old, before := late.mustLoad(t, "a"), late.mustConnect(t).epochNow()
 		if before.version == -1 || i == 4 && before.version < 0 {
-			t.Fatalf("the node of all dates is at version %d after %d deletions", before.version, i)
+			t.Fatalf("the node of all dates has version %d after %d deletions", before.version, i)
 		}
-		until(t, "it is deleted", func() bool {
+		until(t, "the record is deleted", func() bool {
 			if err := sweep(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
@@ -369,11 +369,11 @@ func TestAReservedEpochIsSkipped(t *testing.T) {
 		b.mustWrite(t, "a", "new", true)
 		out := late.mustSwap(t, &record.Swap{Name: "a", Old: old, Data: []byte("late")})
 		if out.Done {
-			t.Fatalf("a swap is done on version %q, from before deletion %d", old.Version, i)
+			t.Fatalf("a swap on version %q, from before deletion %d, was done", old.Version, i)
 		}
 		_, stat, err := c.Exists(o.Path + "/i")
 		if err != nil || stat.Version == before.version {
-			t.Fatalf("deletion %d was in no epoch of its own: %+v, %v", i, stat, err)
+			t.Fatalf("deletion %d had no epoch of its own: got %+v, %v", i, stat, err)
 		}
 	}
 }
@@ -386,24 +386,24 @@ func TestANoteOfANameThatWasDeletedMeanwhileIsLeft(t *testing.T) {
 	id := b.mustBegin(t)
 	s := &record.Swap{Name: "a", Data: []byte("x"), Join: &record.Join{Session: id, Notes: []record.Note{{Key: "k", Data: []byte("note")}}}}
 	if joined, err := b.join(t.Context(), b.mustConnect(t), s); err != nil || !joined {
-		t.Fatalf("a join where nothing is: %v, %v", joined, err)
+		t.Fatalf("a join without a record: got %v, %v", joined, err)
 	}
 	r, err := b.Load(t.Context(), "a")
 	if err != nil || len(r.Data) > 0 || r.Version == "" || len(r.Inbox) != 1 || r.Inbox[0].Key != "k" {
-		t.Fatalf("%+v, %v, want the note, a version and no data", r, err)
+		t.Fatalf("got %+v, %v, want the note, a version and no data", r, err)
 	}
 	for n := range b.List(t.Context(), 0) {
-		t.Errorf("listed is %+v, want nothing", n)
+		t.Errorf("got %+v listed, want nothing", n)
 	}
 	if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("y")}); err != nil || out.Done {
-		t.Errorf("a swap on no version: %+v, %v", out, err)
+		t.Errorf("a swap on no version: got %+v, %v, want it refused", out, err)
 	}
 	out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Old: r, Data: []byte("z")})
 	if err != nil || !out.Done {
-		t.Fatalf("a swap on what is there: %+v, %v", out, err)
+		t.Fatalf("a swap on the current version: got %+v, %v", out, err)
 	}
 	if r, err = b.Load(t.Context(), "a"); err != nil || string(r.Data) != "z" || len(r.Inbox) > 0 {
-		t.Errorf("%+v, %v, want the record", r, err)
+		t.Errorf("got %+v, %v, want the record", r, err)
 	}
 }
 
@@ -431,7 +431,7 @@ func TestAnUnrenewedSessionEndsEvenIfItsConnectionBreaks(t *testing.T) {
 			break
 		}
 		if store.Now() > begun.Add(patience) {
-			t.Fatal("it goes on")
+			t.Fatal("the session goes on")
 		}
 		time.Sleep(300 * time.Millisecond)
 		link.Cut()

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// The node of a name has the record, behind a head of two bytes, and its children are the notes: all that a note says is its name. A
-// node without data was made as the parent of notes.
+// The node of a name has the record, after a head of two bytes. Its children are the notes; a
+// note's content is its name. A node without data was created as the parent of notes.
 
 const (
 	form      = 2 // the version of the stored form: the first byte of a record
@@ -33,7 +33,7 @@ func (b *backend) Traits() record.Traits {
 
 var inPath = strings.NewReplacer(".", "%2E", "+", "%20")
 
-// escape leaves letters, digits, "_", "-" and "~" as they are.
+// escape keeps letters, digits, "_", "-" and "~".
 func escape(name string) string {
 	return inPath.Replace(url.QueryEscape(name)) //mutant:zk-names-are-apart
 }
@@ -45,11 +45,12 @@ func unescape(node string) (name string, ok bool) {
 
 func (b *backend) nameNode(name string) string { return b.path + "/n/" + escape(name) }
 
-// knownNode is created and deleted with the record, by the same transactions. If only this node exists, the
-// record was deleted from outside, and a hold in it may go on: so the record is not recreated.
+// knownNode returns the node that is created and deleted with the record, by the same transactions.
+// If only this node exists, the record was deleted from outside and a hold in it may still be held,
+// so the record is not recreated.
 func (b *backend) knownNode(name string) string { return b.path + "/k/" + escape(name) }
 
-// begun is the operations that make the nodes of a name.
+// begun returns the operations that create the nodes of a name.
 func (b *backend) begun(name string) []any {
 	return []any{b.create(b.nameNode(name), "", zk.FlagPersistent), b.create(b.knownNode(name), "", zk.FlagPersistent)} //mutant:zk-record-is-known
 }
@@ -58,7 +59,8 @@ func (b *backend) deletedByHand(name string) error {
 	return fmt.Errorf("%w: node %s on %s was deleted by hand, and who held the lock may hold it still: once nobody uses it, delete %s too", store.ErrCorrupt, b.nameNode(name), b.address, b.knownNode(name))
 }
 
-// A version is that of a record: the transaction that wrote it, and what ZooKeeper compares; read in an epoch.
+// versionOf returns the version of a record: the transaction that wrote it, the version that
+// ZooKeeper compares, and the epoch in which it was read.
 func versionOf(s *zk.Stat, e epoch) string {
 	return written(s) + strconv.Itoa(int(s.Version)) + "." + e.String()
 }
@@ -83,8 +85,9 @@ func (b *backend) Load(ctx context.Context, name string) (record.Record, error) 
 	return record.Record{}, b.failed(err)
 }
 
-// read reads a record and its inbox. A node has the number of its children, so if there are none both are as of
-// the same moment. Otherwise the children are read, and the record again if it has changed by then (law 11).
+// read reads a record and its inbox. A node has the number of its children, so if there are none,
+// both are as of the same moment. Otherwise read reads the children, and then the record again if
+// it has changed (law 11).
 func (b *backend) read(ctx context.Context, d *data, name string, fresh bool) (r record.Record, g got, err error) {
 	path, e := b.nameNode(name), d.epochNow()
 	if g, err = get(ctx, d.link, path, fresh); err != nil {
@@ -129,7 +132,7 @@ func (g *got) idle() bool { return len(g.data) >= head && g.data[1] == idle }
 
 type children struct {
 	nodes []string
-	stat  *zk.Stat // nil: it is not there
+	stat  *zk.Stat // nil: the node does not exist
 }
 
 func (b *backend) children(ctx context.Context, d *data, path string) (children, error) {
@@ -141,13 +144,14 @@ func (b *backend) children(ctx context.Context, d *data, path string) (children,
 	})
 }
 
-// The node of a note is the newest transaction that its process had seen when its swap was refused, its index in
-// the join, its key and its data. A later join has seen a later transaction.
+// noteNode returns the node of a note: the newest transaction that its process had seen when its
+// swap was refused, its index in the join, its key and its data. A later join has seen a later
+// transaction.
 func noteNode(newest uint64, place int, n *record.Note) string {
 	return fmt.Sprintf("%016x-%02x-%s-%s", newest, place, n.Key, letters.EncodeToString(n.Data)) //mutant:zk-note-order
 }
 
-// notesOf is the notes of a name, in order: if they are too many for one swap, the oldest.
+// notesOf returns the notes of a name in order; if they are too many for one swap, only the oldest.
 func notesOf(path string, nodes []string) (notes []record.Note, more bool, err error) {
 	slices.Sort(nodes)
 	size := 0
@@ -186,7 +190,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	letters, marked := s.Notifications, true
 	for range attempts {
 		e := d.epochNow()
-		if s.Old.Version != "" && in != e.String() { // records were deleted; was it another one of this name?
+		if s.Old.Version != "" && in != e.String() { // records were deleted; was one of this name replaced?
 			g, err := get(ctx, d.link, path, true)
 			if err != nil {
 				return out, b.failed(err)
@@ -259,7 +263,8 @@ func (b *backend) refused(ctx context.Context, d *data, s *record.Swap) (out rec
 	return out, b.failed(err)
 }
 
-// join leaves notes, by the connection of their session, with which they end. It depends on the session's calls.
+// join leaves notes on the connection of their session, so that they end with it. It fails if the
+// session was called.
 func (b *backend) join(ctx context.Context, d *data, s *record.Swap) (joined bool, err error) {
 	o := b.ofOwn(s.Join.Session)
 	if o == nil {
@@ -278,15 +283,15 @@ func (b *backend) join(ctx context.Context, d *data, s *record.Swap) (joined boo
 			return true, nil
 		case failed == 0 && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
 			return false, nil
-		case errors.Is(err, zk.ErrSessionExpired): // its notes have been deleted with it
+		case errors.Is(err, zk.ErrSessionExpired): // its notes were deleted with it
 			return false, nil
 		case failed < 0 || !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNodeExists):
 			return false, err
-		case errors.Is(err, zk.ErrNodeExists) && failed > len(parent): // it was left before
+		case errors.Is(err, zk.ErrNodeExists) && failed > len(parent): // the join was applied before
 			return true, nil
 		case errors.Is(err, zk.ErrNodeExists) && failed == 2:
 			return false, b.deletedByHand(s.Name)
-		case errors.Is(err, zk.ErrNodeExists): // the name is there again, or its marker is there still
+		case errors.Is(err, zk.ErrNodeExists): // the name exists again, or its marker still exists
 			parent = parent[:failed-1]
 		case failed == 3 && len(parent) == 3: // the date does not exist yet
 			if _, err := b.makeDue(ctx, d, parent[2].(*zk.CreateRequest).Path, err); err != nil {
@@ -301,7 +306,7 @@ func (b *backend) join(ctx context.Context, d *data, s *record.Swap) (joined boo
 	return false, nil
 }
 
-// notify writes letters one by one: some have no listener.
+// notify writes letters one by one, because some have no listener.
 func (b *backend) notify(d *data, all []record.Notification) {
 	for i := range all {
 		b.tasks.Go(func() {

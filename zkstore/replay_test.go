@@ -154,7 +154,7 @@ func (r *replay) unanswered(t testing.TB, l *loss, f func() error) error {
 	select {
 	case <-l.met:
 	case err := <-failed:
-		t.Fatalf("it was answered: %v", err)
+		t.Fatalf("the transaction was answered: %v", err)
 	case <-time.After(patience):
 		t.Fatalf("after %v nothing was sent for %s", patience, l.of)
 	}
@@ -199,18 +199,18 @@ func (r *replay) again(t testing.TB) {
 			arrived++
 		case <-x.gone:
 		case <-time.After(patience):
-			t.Fatalf("after %v what arrived late is not answered", patience)
+			t.Fatalf("within %v the late packet got no answer", patience)
 		}
 	}
 	if arrived == 0 {
-		t.Fatal("nothing has arrived once more") // the test would show nothing
+		t.Fatal("no packet arrived again") // the test would show nothing
 	}
 }
 
 // withdrawn gives a claim up, and repeats that until it is answered.
 func withdrawn(t testing.TB, s *Store, h store.Hold) {
 	t.Helper()
-	until(t, "it is given up", func() bool {
+	until(t, "the ask is withdrawn", func() bool {
 		err := s.Release(t.Context(), h)
 		return err == nil || store.Definite(err)
 	})

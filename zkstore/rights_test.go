@@ -39,7 +39,7 @@ func TestTheRightsOfItsPathSuffice(t *testing.T) {
 	a, b := open("locks:secret"), open("locks:secret")
 	hold, waits := mustHold(t, a, mutex("a")), mutex("a")
 	if mustAsk(t, b, waits).Granted {
-		t.Fatal("two hold it")
+		t.Fatal("two claims hold the lock")
 	}
 	if r := a.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil {
 		t.Fatal(r.Err)
@@ -52,7 +52,7 @@ func TestTheRightsOfItsPathSuffice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st := entriesOf(t, a, ""); len(st.Entries) != 1 || st.Entries[0].Broken != "because" {
-		t.Errorf("listed as %+v", st)
+		t.Errorf("got %+v listed", st)
 	}
 	for _, f := range a.Check(t.Context()) {
 		if f.Err != nil {
@@ -60,11 +60,11 @@ func TestTheRightsOfItsPathSuffice(t *testing.T) {
 		}
 	}
 	if _, _, err := c.Children(above + "/team/locks/n/a"); !errors.Is(err, zk.ErrNoAuth) {
-		t.Errorf("others may read it: %v", err)
+		t.Errorf("another user may read the record: %v", err)
 	}
 	_, err := open("other:swordfish").Ask(t.Context(), mutex("a"))
 	if !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), `"a"`) || !strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), "swordfish") {
-		t.Errorf("%v, want an ErrDenied with name and store, and no password", err)
+		t.Errorf("%v, want ErrDenied with name and store, and no password", err)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 		}
 	}
 	if r := s.Renew(t.Context(), []store.Hold{{Name: "a", ID: ok.ID, Token: 1}})[0]; !errors.Is(r.Err, store.ErrInvalid) {
-		t.Errorf("renewal for no time: %v, want ErrInvalid", r.Err)
+		t.Errorf("renewal for a TTL of 0: %v, want ErrInvalid", r.Err)
 	}
 	for _, path := range []string{"locks", "/a//b", "/a/../b", "/a\x00"} {
 		if _, err := New([]string{"h:1"}, &Options{Path: path}); !errors.Is(err, store.ErrInvalid) {
@@ -110,12 +110,12 @@ func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
 	// The test server grants everything that Ask allows.
 	for ttl, want := range map[time.Duration]time.Duration{minTTL - 100*time.Millisecond: minTTL, maxTTL + time.Hour: maxTTL} {
 		var err error
-		until(t, "it is not granted", func() bool { // the driver soon gives up such a short session
+		until(t, "the TTL is refused", func() bool { // the driver soon gives up such a short session
 			_, err = s.backend.Begin(t.Context(), session.NewID(), ttl)
 			return err == nil || store.Definite(err)
 		})
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "grants is "+want.String()) {
-			t.Errorf("a TTL of %v: %v, want an ErrInvalid that says what is granted", ttl, err)
+			t.Errorf("a TTL of %v: %v, want ErrInvalid with the granted TTL", ttl, err)
 		}
 	}
 	for ttl, session := range map[time.Duration]time.Duration{
@@ -125,7 +125,7 @@ func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
 		c := mutex(ttl.String())
 		c.TTL, c.PositionTTL = ttl, time.Second
 		var a store.Answer
-		until(t, "it is answered", func() bool { // a short session ends if the machine stalls
+		until(t, "the ask is answered", func() bool { // a short session ends if the machine stalls
 			var err error
 			a, err = s.Ask(t.Context(), c)
 			if errors.Is(err, store.ErrLost) {
@@ -136,7 +136,7 @@ func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
 			return err == nil
 		})
 		if !a.Granted || a.TTL != session*3/4 {
-			t.Errorf("a TTL of %v: %+v, want it granted, and three quarters of %v told", ttl, a, session)
+			t.Errorf("a TTL of %v: got %+v, want a grant, and three quarters of %v as TTL", ttl, a, session)
 		}
 	}
 }
@@ -146,15 +146,15 @@ func TestNoTwoNamesHaveTheSameNode(t *testing.T) {
 		"a/b": "a%2Fb", ".": "%2E", "..": "%2E%2E", "%2F": "%252F", "\x00\xff": "%00%FF", "ü": "%C3%BC", "A": "A", "a": "a",
 	} {
 		if got := escape(name); got != node {
-			t.Errorf("%q is %q, want %q", name, got, node)
+			t.Errorf("%q: got node %q, want %q", name, got, node)
 		}
 		if back, ok := unescape(node); !ok || back != name {
-			t.Errorf("%q is read as %q, %v", node, back, ok)
+			t.Errorf("%q: got name %q, %v", node, back, ok)
 		}
 	}
 	for _, node := range []string{"", "%", "%2", "%2f", "%41", "a b"} {
 		if name, ok := unescape(node); ok {
-			t.Errorf("%q is read as %q", node, name)
+			t.Errorf("%q: got name %q, want it refused", node, name)
 		}
 	}
 }

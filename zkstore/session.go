@@ -13,13 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A session is one of ZooKeeper's with a connection of its own, and two nodes that end with it: the version of the first
-// counts the calls, and the other is written to by each renewal.
+// A session is a ZooKeeper session with a connection of its own, and two nodes that end with it.
+// The version of the first counts the calls. Each renewal writes to the second.
 
-// An own session was begun by this process.
+// An own is a session that this process has begun.
 type own struct {
 	*link
-	calls int32 // that were seen; guarded by backend.mu
+	calls int32 // seen so far; guarded by backend.mu
 }
 
 // SessionTraits implements [session.Backend].
@@ -30,18 +30,17 @@ func (b *backend) SessionTraits() session.Traits {
 func (b *backend) callsNode(id session.ID) string   { return b.path + "/s/" + id.String() }
 func (b *backend) renewalNode(id session.ID) string { return b.path + "/r/" + id.String() }
 
-// asks is the timeout to ask for, so that the holds of a crashed process are freed within the
-// TTL and a second. A session ends at the first tick of the server after its timeout: a tick
-// late at the most. The tick is unknown, but it is 2 s by default, and half the least timeout:
-// the timeout is shorter by the part of it that may exceed a second.
+// asks returns the timeout to ask for, so that the holds of a crashed process are freed within the
+// TTL and a second. A session ends at the first tick of the server after its timeout, so at most a
+// tick late. The tick is unknown, but it is 2 s by default, and at most half the least timeout. So
+// the timeout is shorter by the part of a tick that may exceed a second.
 func asks(ttl time.Duration) time.Duration {
 	return (ttl - min(max(ttl/2-time.Second, 0), time.Second) + time.Millisecond - 1).Truncate(time.Millisecond) //mutant:zk-less-asked-than-ttl
 }
 
-// counts is how much of its timeout a session certainly lasts after an answered write.
-// A member reports the sessions that it has heard of to the leader every half tick; if
-// it dies before, the leader counts from the last report. No timeout is shorter than
-// two ticks.
+// counts returns how much of its timeout a session certainly lasts after an answered write. A
+// member reports the sessions that it has heard of to the leader every half tick. If it dies
+// before, the leader counts from the last report. No timeout is shorter than two ticks.
 func counts(timeout time.Duration) time.Duration { return timeout * 3 / 4 } //mutant:zk-timeout-that-counts
 
 // Begin implements [session.Backend].
@@ -101,7 +100,8 @@ func (b *backend) disown(id session.ID) *own {
 	return o
 }
 
-// Renew implements [session.Backend] by a write: a member that lost the others answers reads still.
+// Renew implements [session.Backend]. It writes, because a member that is cut off from the others
+// still answers reads.
 func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err error) {
 	o := b.ofOwn(id)
 	if o == nil {
@@ -111,7 +111,7 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	known := o.calls
 	b.mu.Unlock()
 	sent := store.Now()
-	// The data stays what it is: the timeout.
+	// The data stays the same: the timeout.
 	write := &zk.SetDataRequest{Path: b.renewalNode(id), Data: []byte(strconv.FormatInt(o.timeout().Milliseconds(), 10)), Version: -1}
 	all, failed, err := multi(ctx, o.link, &zk.CheckVersionRequest{Path: b.callsNode(id), Version: known}, write) //mutant:zk-renewal-tells-calls
 	if failed == 0 && errors.Is(err, zk.ErrBadVersion) {                                                          // it was called
@@ -151,8 +151,8 @@ func (b *backend) Call(ctx context.Context, id session.ID) error {
 	return b.failed(err)
 }
 
-// Left implements [session.Backend]. A session whose node is missing was ended by the server, which never
-// recreates it.
+// Left implements [session.Backend]. If a session's node is missing, the server has ended the
+// session, and never recreates it.
 func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
 	d, err := b.connected(ctx)
 	if err != nil {
@@ -163,9 +163,9 @@ func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 	return left, b.failed(errors.Join(errs...))
 }
 
-// lasts is how long a session goes on at least. A missing node of its renewals may be a stale read, or a
-// deletion from outside: the session has ended once the other node is missing, too. Without either of them it is
-// no longer renewed.
+// lasts returns how long a session lasts at least. If the node of its renewals is missing, the read
+// may be stale, or the node was deleted from outside: the session has ended only if the other node
+// is missing, too. If either is missing, the session is no longer renewed.
 func (b *backend) lasts(ctx context.Context, d *data, id session.ID) (time.Duration, error) {
 	g, err := get(ctx, d.link, b.renewalNode(id), false)
 	if err == nil && g.stat == nil { //mutant:zk-end-is-fresh
@@ -189,7 +189,7 @@ func (b *backend) End(ctx context.Context, id session.ID) error {
 		return b.failed(err)
 	}
 	if o := b.disown(id); o != nil {
-		b.tasks.Go(o.farewell) // and with it the notes go
+		b.tasks.Go(o.farewell) // with it its notes end
 	}
 	return nil
 }

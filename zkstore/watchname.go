@@ -43,9 +43,9 @@ func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) 
 	}
 }
 
-// watchNode watches a node, whether it exists or not, until the session or the context ends.
-// It calls notify once it is watched, and after each event once it is watched again: so a read
-// then is not older than the next event.
+// watchNode watches a node, whether it exists or not, until the session or the context ends. It
+// calls notify once the node is watched, and after each event once it is watched again. So a change that
+// a read in notify does not see causes another event.
 func (b *backend) watchNode(ctx context.Context, path string, notify func()) error {
 	d, err := b.connected(ctx)
 	if err != nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// The driver could watch by itself. But it sends a new connection its watches, and the newest
-// transaction that it has seen, and reads that number while an answer on the new connection
-// may already raise it: changes in between would never be reported. So the driver knows of no
-// watch. The wire sets the watch flag in its read requests, and each new connection wakes all
-// listeners, to read and to watch again.
+// The driver could watch by itself. But after a reconnect it sends its watches and the newest
+// transaction that it has seen, and reads that number while an answer on the new connection may
+// already raise it: changes in between would never be reported. So the driver knows no watches. The
+// wire sets the watch flag in its read requests, and each new connection wakes all listeners, which
+// read and watch again.
 
-// A watched is a node's data, or its children.
+// A watched is the data of a node, or its children.
 type watched struct {
 	path     string
 	children bool
@@ -30,17 +30,16 @@ const (
 	opCreateContainer = 19
 )
 
-// asking runs a read of what, Get, Exists or Children, that makes the server watch it from then on:
-// wire.heard receives its events.
+// asking runs a read of what (Get, Exists or Children) that makes the server watch it from then on.
+// wire.heard receives the events.
 func (w *wire) asking(what watched, read func() error) error { return w.marked(w.asked, what, read) }
 
-// reading runs a Get of a path that returns the newest state: the member asks the leader
-// first.
+// reading runs a Get of a path that returns the newest state: the member asks the leader first.
 func (w *wire) reading(path string, read func() error) error {
 	return w.marked(w.fresh, watched{path, false}, read)
 }
 
-// marked runs a read that is in the set meanwhile.
+// marked runs a read, and has it in the set meanwhile.
 func (w *wire) marked(set map[watched]int, what watched, read func() error) error {
 	w.mu.Lock()
 	set[what]++
@@ -55,9 +54,9 @@ func (w *wire) marked(set map[watched]int, what watched, read func() error) erro
 	return read()
 }
 
-// expect is a channel that gets one event: what happened to what, that there is a new
-// connection (of type EventSession: the server watches no more), or EventNotWatching once
-// the wire has ended. unexpect gives it back.
+// expect returns a channel that gets one event: what happened to what, that there is a new
+// connection (type EventSession: the server no longer watches), or EventNotWatching once the wire
+// has ended. unexpect removes the channel.
 func (w *wire) expect(what watched) <-chan zk.Event {
 	events := make(chan zk.Event, 1)
 	w.mu.Lock()
@@ -77,11 +76,11 @@ func (w *wire) unexpect(what watched, events <-chan zk.Event) {
 	}
 }
 
-// outgoing returns what is sent instead of b, one request of the driver's. A read with a watch gets its last
-// byte set, the watch flag; before a read of the newest state goes a sync, whose number is one of those that the
-// driver ignores. A node created with the flag of a container, the last four bytes, becomes the operation that
-// creates containers: the driver's own function for that reads a result, when it is closed, that may still be
-// written. The pings of a session that lapses are dropped.
+// outgoing returns what is sent instead of b, one request of the driver. In a read with a watch it
+// sets the last byte, the watch flag. Before a read of the newest state it sends a sync, with a
+// number that the driver ignores. A create with the flag of a container, in the last four bytes,
+// becomes the operation that creates containers: when the driver is closed, its own function for
+// that reads a result that may still be written. The pings of a session that lapses are dropped.
 func (w *wire) outgoing(b []byte) []byte {
 	const (
 		operation = 8  // after length and number of the request
@@ -124,10 +123,10 @@ func (w *wire) outgoing(b []byte) []byte {
 	return b
 }
 
-// syncNumber is that of each sync: -9.
+// syncNumber is the number of each sync: -9.
 const syncNumber = 1<<32 - 9
 
-// wake gives an event to those who expect something to happen to what. w.mu is held.
+// wake sends an event to those who expect one for what. w.mu is held.
 func (w *wire) wake(what watched, e zk.Event) {
 	for _, events := range w.expected[what] {
 		events <- e // it does not block: one event each

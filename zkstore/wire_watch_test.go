@@ -32,17 +32,17 @@ func TestAnEventWakesItsListener(t *testing.T) {
 		w.heard(c.event)
 		for _, what := range c.woken {
 			if len(got[what]) != 1 {
-				t.Errorf("%s: %v has %d events", c.what, what, len(got[what]))
+				t.Errorf("%s: %v got %d events, want one", c.what, what, len(got[what]))
 			}
 			delete(got, what)
 		}
 		for what, events := range got {
 			if len(events) > 0 {
-				t.Errorf("%s: %v is woken", c.what, what)
+				t.Errorf("%s: %v got an event, want none", c.what, what)
 			}
 		}
 		if len(left) > 0 {
-			t.Errorf("%s: it is woken though it expects nothing any more", c.what)
+			t.Errorf("%s: got an event after unexpect, want none", c.what)
 		}
 	}
 }
@@ -62,10 +62,10 @@ func TestTheEndOfAConnectionWakesAllListeners(t *testing.T) {
 				t.Errorf("%s: %v, want EventNotWatching", when, e.Type)
 			}
 		default:
-			t.Errorf("%s: it is not woken", when)
+			t.Errorf("%s: got no event", when)
 		}
 	}
 	if len(w.expected) > 0 {
-		t.Errorf("%d are expected still", len(w.expected))
+		t.Errorf("got %d events still expected, want none", len(w.expected))
 	}
 }

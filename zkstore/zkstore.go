@@ -1,99 +1,107 @@
-// Package zkstore keeps locks in ZooKeeper.
+// Package zkstore stores locks in ZooKeeper.
 //
 // # Stored form
 //
 // All nodes are below a path ("/holdfast" unless [Options] say otherwise):
 //
 //	/holdfast/n/NAME                                the record of a name: its newest token, and its entries in order
-//	/holdfast/n/NAME/TRANSACTION-PLACE-KEY-NOTE     a note: a claim that waits to be taken into the record
+//	/holdfast/n/NAME/TRANSACTION-POSITION-KEY-NOTE  a note: a claim that waits to be taken into the record
 //	/holdfast/k/NAME                                that there is a record: made with it, and deleted with it
 //	/holdfast/s/SESSION                             a session; the version of the node counts the calls of its owner
 //	/holdfast/r/SESSION                             the same session: its timeout, written at each renewal
 //	/holdfast/r/RANDOM                              a process, and when it last asked for the server's clock
 //	/holdfast/m/PROCESS/here                        a process that listens
 //	/holdfast/m/PROCESS/lLETTER                     a notification for it
-//	/holdfast/i/DATE/NAME                           a name that is to be looked at then, in milliseconds since 1970
+//	/holdfast/i/DATE/NAME                           a name to be checked then, in milliseconds since 1970
 //
-// Of a name all bytes but letters, digits, "_", "-" and "~" are written as %XX. A record begins with the version
-// of the format, a byte of 2, and a byte that is 1 if the name is unused; the rest, and a note, has the format
-// of package [github.com/holdfast-go/holdfast/store/record]. Notes and letters are URL-safe base64. Sessions,
-// their notes, and the nodes "here" of processes are ephemeral, and each mailbox (a node below m) and each date
-// is a container.
+// In a name all bytes but letters, digits, "_", "-" and "~" are written as %XX. A record begins
+// with the version of the format, a byte of 2, and a byte that is 1 if the name is unused. The rest
+// of it, and a note, have the format of package [github.com/holdfast-go/holdfast/store/record].
+// Notes and letters are URL-safe base64. Sessions, their notes, and the nodes "here" of processes
+// are ephemeral. Each mailbox (a node below m) and each date is a container.
 //
-// A record is changed as package [github.com/holdfast-go/holdfast/store/queue] says, by a transaction that
-// ZooKeeper does only if the record has not been written since it was read, and if the notes that it takes in
-// still exist. A record unused for ten minutes is deleted by a process that checks due dates, once a minute: a
-// record is due ten minutes after it was created, and a day after it was found in use. Each deletion writes to
-// the node i: a record read before is not valid for a later write, as ZooKeeper counts the versions of a
-// recreated node from the beginning.
+// A record is changed as package [github.com/holdfast-go/holdfast/store/queue] says, by a
+// transaction that ZooKeeper applies only if the record has not been written since it was read, and
+// if the notes that it takes in still exist. A process that checks due dates, once a minute,
+// deletes records that were unused for ten minutes. A record is due ten minutes after it was
+// created, and a day after it was found in use. Each deletion writes to the node i. That
+// invalidates records read before, because ZooKeeper counts the versions of a recreated node from
+// the beginning.
 //
 // # Deleting nodes by hand
 //
-// Do not: break a hold with the command (holdfast break) or [store.Inspector]. Deleting a single node never lets
-// two hold a name. A name without its record is refused (store.ErrCorrupt), as its holder may still hold it:
-// once the name is unused, delete its node below k too. A session without one of its two nodes is lost for its
-// owner with the next renewal, and its names are not granted before the other node has gone.
+// Do not delete nodes by hand: break a hold with the command (holdfast break) or [store.Inspector].
+// Deleting a single node never lets two hold a name. A name without its record is refused
+// (store.ErrCorrupt), because its holder may still hold it: once the name is unused, delete its
+// node below k too. A session without one of its two nodes is lost for its owner with the next
+// renewal, and its names are not granted before the other node has gone.
 //
-// If you delete the node of a name below n and that below k, or both nodes of a session, two can hold a name: in
-// the first case for as long as its holder has it, in the second until the holder's next renewal. The same holds
-// if the whole path is deleted.
+// If you delete the node of a name below n and that below k, or both nodes of a session, two can
+// hold a name: in the first case for as long as its holder has it, in the second until the holder's
+// next renewal. The same is true if you delete the whole path.
 //
 // # Guarantees
 //
-// Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another process, and match by
-// token, as the rule of package [github.com/holdfast-go/holdfast/store] says. Joining a queue never conflicts
-// with other writes. For each TTL of its claims a process has a ZooKeeper session, and it renews each by one
-// write for all that it keeps, every quarter of its timeout. Nothing else keeps such a session alive: no ping,
-// no read, and no new connection.
+// Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another process,
+// and match by token, as the contract in package [github.com/holdfast-go/holdfast/store] says.
+// Joining a queue never conflicts with other writes. For each TTL of its claims a process has a
+// ZooKeeper session. It renews each session by one write for all that it keeps, every quarter of
+// its timeout. Nothing else keeps such a session alive: no ping, no read, and no new connection.
 //
-// So a process has three connections, or two if its TTLs are at most ten seconds: one for reads and writes; one
-// for the session of its holds; and one for the session of its waiters, which lasts for ten seconds at most, so
-// that a crashed waiter does not block others for longer. A ZooKeeper session has one timeout, one connection at
-// a time, and goes on as long as anything is sent over that. If reads and writes shared the connection of a
-// session, that would go on in a process that no longer renews.
+// So a process has three connections, or two if its TTLs are at most ten seconds: one for reads and
+// writes; one for the session of its holds; and one for the session of its waiters. The last lasts
+// ten seconds at most, so that a crashed waiter does not block others for longer. A ZooKeeper
+// session has one timeout and one connection at a time, and lasts as long as anything is sent over
+// that. If reads and writes used the connection of a session, the session would last in a process
+// that no longer renews.
 //
-// The holds of a crashed process are freed when ZooKeeper has ended its session: at the first tick of the server
-// (every 2 s unless its operator says otherwise) after the timeout of the session since its last message. That
-// timeout is a second less than the TTL (less than that for TTLs below 4 s, and nothing for those up to 2 s), so
-// that the name is free within the TTL and a second, unless ticks are longer than 2 s; for TTLs in the second
-// above the least that the server grants, within the TTL and a tick. After a change of leader that is up to a
-// TTL later, as the new leader restarts the timeouts. A waiter watches the session of the entry ahead, and is
-// granted at once then.
+// The holds of a crashed process are freed when ZooKeeper has ended its session: at the first tick
+// of the server (every 2 s unless its operator says otherwise) after the timeout of the session
+// since its last message. That timeout is a second less than the TTL (less than that for TTLs below
+// 4 s, and nothing for those up to 2 s), so that the name is free within the TTL and a second,
+// unless ticks are longer than 2 s; for TTLs in the second above the least that the server grants,
+// within the TTL and a tick. After a change of leader this is up to a TTL later, because the new
+// leader restarts the timeouts. A waiter watches the session of the entry ahead, and is granted as
+// soon as that ends.
 //
-// For its owner a lease lasts for three quarters of that timeout from the sending of the last renewal that was
-// answered. A member that was cut off from the others answers reads and pings for a while, so they prove
-// nothing. It reports the sessions that it has heard of to the leader half a tick later, or never if it dies
-// before; the last quarter of the timeout covers that, as no timeout is shorter than two ticks. A server whose
-// minSessionTimeout is less than two of its ticks breaks that for TTLs below two ticks.
+// For its owner a lease lasts for three quarters of that timeout from the sending of the last
+// answered renewal. A member that was cut off from the others answers reads and pings for a while,
+// so they prove nothing. It reports the sessions that it has heard of to the leader half a tick
+// later, or never if it dies before. The last quarter of the timeout covers that, because no
+// timeout is shorter than two ticks. A server whose minSessionTimeout is less than two of its ticks
+// breaks that for TTLs below two ticks.
 //
 // A TTL that the server does not grant is an error that says so. It grants
 // from 2 to 20 of its ticks: 4 s to 40 s unless its operator says otherwise.
 //
-// A token is the time at which it was drawn, in microseconds, by the clock of the leader, as last read by the
-// process, or one more than the newest of the name. So the tokens of a name increase, even after all data was
-// deleted or restored from a backup. They can decrease if the clock was set back as well, or if the new leader's
-// clock is more than ten minutes behind, on a name unused for as long. Minimum hold and lock delay run by that
-// clock.
+// A token is the time at which it was drawn, in microseconds, by the clock of the leader, as last
+// read by the process, or one more than the newest token of the name. So the tokens of a name
+// increase, even after all data was deleted or restored from a backup. They can decrease if the
+// clock was set back as well, or if the new leader's clock is more than ten minutes behind, on a
+// name unused for as long. Minimum hold and lock delay use that clock.
 //
-// A connection that breaks and comes back, to any member, within the TTL keeps everything, and loses no
-// notification. No operation is sent twice unless ZooKeeper says that it was not applied. A read is as new as
-// the newest answered write of any member, except through a former leader that was cut off from the others,
-// until it notices; no hold depends on such a read, as a session counts from a write.
+// A connection that breaks and comes back within the TTL, to any member, keeps everything, and
+// loses no notification. No operation is sent twice unless ZooKeeper says that it was not applied.
+// A read is as new as the newest answered write of any member, except through a former leader that
+// was cut off from the others, until it notices. No hold depends on such a read, because a session
+// counts from a write.
 //
-// A record has at most 550,000 bytes, which is some 5,000 entries. There is no sequence number that could be
-// exhausted.
+// A record has at most 550,000 bytes, about 5,000 entries. There is no sequence number that could
+// be exhausted.
 //
 // # Requirements
 //
-// ZooKeeper 3.5.1 or newer, for its containers; docs/stores.md says which it was tested on. jute.maxbuffer is at least what it is by default, 1 MB.
-// A process has up to three connections, and one more for each further TTL: with many processes on one host, which its members
-// see by one address, maxClientCnxns (60 by default) has to be raised.
+// ZooKeeper 3.5.1 or newer, for its containers; docs/stores.md lists the tested versions.
+// jute.maxbuffer must be at least its default, 1 MB. A process has up to three connections, and one
+// more for each further TTL. If many
+// processes run on one host, which the members see as one address, raise maxClientCnxns (60 by
+// default).
 //
 // # Rights
 //
-// A user needs the rights to read, write, create and delete below the path. Nodes are created with Options.ACL:
-// by default everyone has all rights, or with Auth only its users. If the path exists already, nothing above it
-// is read or written.
+// A user needs the rights to read, write, create and delete below the path. Nodes are created with
+// Options.ACL: by default everyone has all rights, or with Auth only its users. If the path exists
+// already, nothing above it is read or written.
 package zkstore
 
 import (
@@ -110,47 +118,45 @@ import (
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
-// DefaultPath is where the nodes are unless Options say otherwise.
+// DefaultPath is the default of Options.Path.
 const DefaultPath = "/holdfast"
 
-// The range of TTLs. Which is the least and the greatest depends on the server.
+// The range of TTLs. The actual limits depend on the server.
 const (
 	minTTL = time.Second
 	maxTTL = 20 * 24 * time.Hour // ZooKeeper counts milliseconds in 32 bits
 )
 
-// Options of a Store. Nil, and zero fields, mean the defaults.
+// Options configure a Store. Nil, and zero fields, mean the defaults.
 type Options struct {
-	// Path is the node below which all others are; DefaultPath if empty. It is made
-	// if it is not there. Stores with different paths have nothing to do with each
-	// other, as long as neither is below the other.
+	// Path is the node below which all others are; DefaultPath if empty. It is created if it is
+	// missing. Stores with different paths are independent, unless one path is below the other.
 	Path string
-	// Auth has the users that each session logs in as. Default: no user.
+	// Auth lists the users that each session logs in as. Default: no user.
 	Auth []Auth
 	// ACL is the access list of created nodes. Default: everyone has all rights, or
 	// with Auth only its users.
 	ACL []zk.ACL
-	// Dial makes the connections, with TLS for example: a plain one unless set.
+	// Dial makes the connections, for example with TLS. Default: plain connections.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Auth is a user, in one of ZooKeeper's schemes: {"digest", "user:password"}.
 type Auth struct {
 	Scheme string // digest, for example
-	Secret string // what the scheme wants to know
+	Secret string // what the scheme requires
 }
 
-// A Store keeps locks in ZooKeeper: a [store.Store] that is also a Watcher, a
-// NameWatcher, a Poller, an Inspector and a Checker. Its methods are safe for
-// concurrent use.
+// A Store stores locks in ZooKeeper. It is a [store.Store], and also a Watcher, a NameWatcher, a
+// Poller, an Inspector and a Checker. Its methods are safe for concurrent use.
 type Store struct {
 	record.WatchStore
 	backend *backend
 }
 
-// New returns a Store on the members of one ensemble, each host:port. It does no I/O: the
-// first operation connects. The driver's own connection cannot be shared, as each has a
-// session of its own, whose timeout is the TTL. The error matches store.ErrInvalid.
+// New returns a Store on the members of one ensemble, each host:port. It does no I/O: the first
+// operation connects. You cannot pass a connection of the driver, because each has a session of its
+// own, whose timeout is the TTL. The error matches store.ErrInvalid.
 func New(servers []string, o *Options) (*Store, error) {
 	b, err := open(servers, o)
 	if err != nil {
@@ -194,10 +200,10 @@ func init() {
 	scheme.Register(Open, "zk")
 }
 
-// Open returns a Store that a URL names:
-// zk://[user:password@]host:port[,host:port…][/path][?option=value…], with the
-// members of one ensemble; a lone host may leave out its port, 2181. The path is
-// Options.Path, and a user is one of the scheme digest. The options are
+// Open returns a Store for a URL:
+// zk://[user:password@]host:port[,host:port…][/path][?option=value…], with the members of one
+// ensemble; a lone host may leave out its port, 2181. The path is Options.Path, and a user has the
+// scheme digest. The options are
 //
 //	tls=1                          TLS, with the system's certificate authorities
 //	ca=FILE, cert=FILE, key=FILE   TLS, with this authority; with this certificate and its key

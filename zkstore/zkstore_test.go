@@ -143,11 +143,11 @@ func endSessions(t testing.TB, s *Store) {
 		if o := s.backend.ofOwn(id); o != nil {
 			endSession(t, s.backend.servers[0], o.conn)
 		}
-		until(t, "its backend has heard of that", func() bool { // the first renewal may only notice that its connection is gone
+		until(t, "the backend reports the loss of its session", func() bool { // the first renewal may only notice that its connection is gone
 			_, err := s.backend.Renew(ctx, id)
 			return errors.Is(err, store.ErrLost)
 		})
-		until(t, "the server has ended it", func() bool { // a session that its backend gave up before may live on there
+		until(t, "the server has ended the session", func() bool { // a session that its backend gave up before may live on there
 			d, err := s.backend.connected(ctx)
 			if err != nil {
 				return false

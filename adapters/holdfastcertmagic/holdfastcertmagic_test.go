@@ -72,7 +72,7 @@ func (issuer) IssuerKey() string { return "test" }
 
 func (i issuer) Issue(_ context.Context, csr *x509.CertificateRequest) (*certmagic.IssuedCertificate, error) {
 	if i.together.Add(1) > 1 {
-		i.t.Error("two processes are at the same certificate")
+		i.t.Error("two processes obtain the same certificate at once")
 	}
 	defer i.together.Add(-1)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -117,7 +117,7 @@ func TestOneOfManyObtainsACertificate(t *testing.T) {
 	}
 	all.Wait()
 	if n := issued.Load(); n != 1 {
-		t.Errorf("%d certificates were issued, want one", n)
+		t.Errorf("got %d certificates issued, want one", n)
 	}
 }
 
@@ -134,20 +134,20 @@ func TestALockIsHeldUntilItsUnlock(t *testing.T) {
 		}
 		for _, other := range []tryLocker{a, b} {
 			if ok, err := other.TryLock(t.Context(), name); ok || err != nil {
-				t.Errorf("TryLock of what is held: %v, %v, want false and no error", ok, err)
+				t.Errorf("TryLock of a held lock: got %v, %v, want false and no error", ok, err)
 			}
 		}
 		if l := a.Lease(name); l == nil || !l.Valid() || b.Lease(name) != nil {
-			t.Error("whoever holds the lock has a lease, and nobody else")
+			t.Error("want a lease in the process that holds the lock, and none in the other")
 		}
 		ended, end := context.WithCancel(t.Context())
 		end()
 		if err := a.Unlock(ended, name); err != nil {
-			t.Errorf("Unlock under a context that has ended: %v", err)
+			t.Errorf("Unlock with an ended context: %v", err)
 		}
 	}
 	if ok, err := b.TryLock(t.Context(), name); !ok || err != nil {
-		t.Fatalf("TryLock of what is free: %v, %v", ok, err)
+		t.Fatalf("TryLock of a free lock: got %v, %v, want true and no error", ok, err)
 	}
 	if err := b.Unlock(t.Context(), name); err != nil {
 		t.Error(err)
@@ -182,13 +182,13 @@ func TestUnlockOfWhatIsNotHeldIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := b.Unlock(t.Context(), name); !errors.Is(err, holdfast.ErrReleased) {
-		t.Errorf("Unlock of what another holds: %v, want ErrReleased", err)
+		t.Errorf("Unlock of another process's lock: %v, want ErrReleased", err)
 	}
 	if err := b.RenewLockLease(t.Context(), name, time.Minute); !errors.Is(err, holdfast.ErrReleased) {
-		t.Errorf("RenewLockLease of what another holds: %v, want ErrReleased", err)
+		t.Errorf("RenewLockLease of another process's lock: %v, want ErrReleased", err)
 	}
 	if !a.Lease(name).Valid() {
-		t.Error("that took the lock from its holder")
+		t.Error("the holder lost the lock to the failed calls of another process")
 	}
 	if err := a.Unlock(t.Context(), name); err != nil {
 		t.Error(err)
@@ -208,7 +208,7 @@ func TestALockIsHeldForLongerThanItWasRenewedFor(t *testing.T) {
 		}
 		time.Sleep(6 * time.Hour)
 		if ok, err := b.TryLock(t.Context(), name); ok || err != nil {
-			t.Errorf("TryLock after six hours: %v, %v, want false and no error", ok, err)
+			t.Errorf("TryLock after six hours: got %v, %v, want false and no error", ok, err)
 		}
 		if err := a.Unlock(t.Context(), name); err != nil {
 			t.Error(err)
@@ -233,7 +233,7 @@ func TestALostLockIsTakenAgainBeforeTheNextAttempt(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := a.RenewLockLease(short, name, time.Minute); !errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("RenewLockLease while another holds it: %v, want ErrHeld", err)
+			t.Errorf("RenewLockLease while another process holds the lock: %v, want ErrHeld", err)
 		}
 		result := make(chan error, 1)
 		go func() { result <- a.RenewLockLease(t.Context(), name, time.Minute) }()
@@ -245,13 +245,13 @@ func TestALostLockIsTakenAgainBeforeTheNextAttempt(t *testing.T) {
 			t.Errorf("RenewLockLease: %v", err)
 		}
 		if l := a.Lease(name); l == nil || !l.Valid() {
-			t.Error("it has no lease then")
+			t.Error("got no lease after RenewLockLease took the lock again")
 		}
 		if err := a.Unlock(t.Context(), name); err != nil {
 			t.Errorf("Unlock: %v", err)
 		}
 		if err := a.Unlock(t.Context(), name); !errors.Is(err, holdfast.ErrReleased) {
-			t.Errorf("Unlock again: %v, want ErrReleased: the lost lease is gone", err)
+			t.Errorf("second Unlock: %v, want ErrReleased, as the lost lease is gone", err)
 		}
 	})
 }
@@ -299,11 +299,11 @@ func TestTheLockOfAKilledProcessIsGranted(t *testing.T) {
 	}
 	storage := storageOn(t, s, nil)
 	if ok, err := storage.TryLock(t.Context(), name); ok || err != nil {
-		t.Fatalf("TryLock while the other process holds it: %v, %v, want false and no error", ok, err)
+		t.Fatalf("TryLock while the other process holds the lock: got %v, %v, want false and no error", ok, err)
 	}
 	other.Kill()
 	if err := storage.Lock(t.Context(), name); err != nil {
-		t.Errorf("Lock once it is killed: %v", err)
+		t.Errorf("Lock after the other process was killed: %v", err)
 	}
 	if err := storage.Unlock(t.Context(), name); err != nil {
 		t.Error(err)

@@ -15,17 +15,17 @@
 // # The context and the lease
 //
 // cron gives a job no context. A job that is a [Func] gets one from the wrapper: it ends when the
-// lease is lost, and [holdfast.LeaseFrom] finds the lease in it, with its token. Any other [cron.Job]
-// runs under the lock too, but cannot be stopped: it goes on after a loss, concurrently with the run
-// of another process. The wrapper logs the loss when that job has returned. The lease is lost when the
-// store has not answered for the TTL, when the process was suspended for longer, when an operator
-// broke it, and at the end of AtMost.
+// lease is lost, and [holdfast.LeaseFrom] finds the lease in it, with its token. Any other
+// [cron.Job] runs under the lock too, but cannot be stopped: after a loss it continues,
+// concurrently with the run of another process. The wrapper logs the loss when that job has
+// returned. The lease is lost if the store has not answered for the TTL, if the process was
+// suspended for longer, if an operator broke it, and at the end of AtMost.
 //
 // # Panics
 //
-// A panic in the job releases the lock and goes on. cron does not recover it, so the process ends,
-// unless [cron.Recover] comes before the wrapper, as above. OneProcess must be the last of a chain:
-// another wrapper after it hides that the job is a Func.
+// A panic in the job releases the lock and propagates. cron does not recover it, so the process
+// ends, unless [cron.Recover] comes before the wrapper, as above. OneProcess must be the last of a
+// chain: another wrapper after it hides that the job is a Func.
 package holdfastcron
 
 import (
@@ -41,37 +41,36 @@ import (
 // A Func is a job that runs under a context. Its error is logged.
 type Func func(ctx context.Context) error
 
-// Run panics: a Func runs only below [OneProcess], with nothing between the two.
+// Run panics: a Func runs only inside [OneProcess], with no wrapper between the two.
 func (f Func) Run() {
 	panic("holdfastcron: a Func was run without its lock: OneProcess must be the last wrapper of its chain")
 }
 
-// Options of a wrapper; nil is the same as an empty one.
+// Options configure a wrapper; nil is the same as an empty one.
 type Options struct {
-	// AtLeast is how long the name stays taken after a run began, even if the run
-	// has ended: a process whose clock is late by less does not run the same tick again.
-	// Choose it longer than any two clocks differ, and shorter than the time between two
-	// ticks by as much. It is the MinHold of the lease, see [holdfast.Options].
+	// AtLeast is how long the name stays taken after a run began, even if the run has ended: then a
+	// process whose clock is behind by less does not run the same tick again. Choose it longer than
+	// any two clocks differ, and shorter than the time between two ticks by as much. It is the
+	// MinHold of the lease, see [holdfast.Options].
 	AtLeast time.Duration
-	// AtMost is how long a run may take: then its lease is lost, its context ends, and the
-	// next tick can run. At least AtLeast. It is the MaxHold of the lease.
+	// AtMost is how long a run may take. Then its lease is lost, its context ends, and the next
+	// tick can run. It must be at least AtLeast. It is the MaxHold of the lease.
 	AtMost time.Duration
-	// Logger receives, at level info, each tick that is skipped as the job runs elsewhere; and,
-	// as errors, those skipped as the store cannot be asked, the errors of a Func, and
-	// leases that were lost during a run. Default: [cron.DefaultLogger].
+	// Logger receives, at level info, each tick that is skipped because the job runs elsewhere. As
+	// errors it receives ticks that are skipped because the store cannot be asked, the errors of a
+	// Func, and leases that were lost during a run. Default: [cron.DefaultLogger].
 	Logger cron.Logger
 }
 
-// OneProcess returns a wrapper that runs the job if the lock of the name is free, and else
-// skips the tick. It never waits for another run. Give the same job the same name in all
-// processes. Two runs of one process exclude each other too, so cron.SkipIfStillRunning is
-// not needed.
+// OneProcess returns a wrapper that runs the job if the lock of the name is free, and otherwise
+// skips the tick. It never waits for another run. Give the same job the same name in all processes.
+// Two runs of one process exclude each other too, so you do not need cron.SkipIfStillRunning.
 //
-// A zero duration keeps that of locks. If one is negative, or longer than the store allows,
+// A zero duration keeps that of locks. If a duration is negative, or longer than the store allows,
 // each tick is skipped and logs a [holdfast.ErrInvalid].
 //
-// ctx is for shutdown: when it ends, no tick runs any more, and the contexts of those that
-// run end. [cron.Cron.Stop] ends no job.
+// ctx is for shutdown: when it ends, no new tick runs, and the contexts of running ticks end.
+// [cron.Cron.Stop] ends no job.
 func OneProcess(ctx context.Context, locks *holdfast.Locker, name string, o *Options) cron.JobWrapper {
 	if o == nil {
 		o = &Options{}

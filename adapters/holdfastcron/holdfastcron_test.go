@@ -82,11 +82,11 @@ func TestATickRunsInOneOfManyProcesses(t *testing.T) {
 			c := cron.New(cron.WithSeconds())
 			_, err := c.AddJob("* * * * * *", once(holdfastcron.Func(func(ctx context.Context) error {
 				if together.Add(1) > 1 {
-					t.Error("it runs twice at once")
+					t.Error("two processes run the job at once")
 				}
 				defer together.Add(-1)
 				if l := holdfast.LeaseFrom(ctx); l == nil || !l.Valid() {
-					t.Error("a job that runs has no lease")
+					t.Error("a running job has no lease")
 				}
 				time.Sleep(100 * time.Millisecond)
 				runs.Add(1)
@@ -100,7 +100,7 @@ func TestATickRunsInOneOfManyProcesses(t *testing.T) {
 		}
 		time.Sleep(10*time.Second + 500*time.Millisecond)
 		if n := runs.Load(); n != 10 {
-			t.Errorf("it ran %d times in ten seconds, want ten", n)
+			t.Errorf("the job ran %d times in ten seconds, want ten", n)
 		}
 	})
 }
@@ -118,11 +118,11 @@ func TestALateClockDoesNotRunTheTickAgain(t *testing.T) {
 		ahead.Run()
 		time.Sleep(10*time.Second - 50*time.Millisecond)
 		if late.Run(); runs != 1 || !j.has("skip: it runs elsewhere") {
-			t.Errorf("before AtLeast has ended: %d runs, want 1; logged: %q", runs, j.lines)
+			t.Errorf("before AtLeast has ended: got %d runs, want 1; logged: %q", runs, j.lines)
 		}
 		time.Sleep(100 * time.Millisecond)
 		if late.Run(); runs != 2 {
-			t.Errorf("after it: %d runs, want 2", runs)
+			t.Errorf("after AtLeast has ended: got %d runs, want 2", runs)
 		}
 	})
 }
@@ -143,14 +143,14 @@ func TestAtMostEndsARunThatHangs(t *testing.T) {
 		began := time.Now()
 		hangs.Run()
 		if d := time.Since(began); d < 55*time.Second || d > 65*time.Second {
-			t.Errorf("it ended after %v, want about a minute", d)
+			t.Errorf("the run ended after %v, want about a minute", d)
 		}
 		if !j.has("the lock was lost during the run") {
 			t.Errorf("logged: %q", j.lines)
 		}
 		synctest.Wait() // the engine releases the name
 		if next.Run(); runs != 1 {
-			t.Error("the next tick does not run")
+			t.Error("the next tick did not run")
 		}
 	})
 }
@@ -212,7 +212,7 @@ func TestATickIsSkippedWhileTheStoreIsAway(t *testing.T) {
 		j := new(journal)
 		s.Fail(func(op, name string) error { return errors.New("away") })
 		holdfastcron.OneProcess(t.Context(), lockerOn(t, s), name, &holdfastcron.Options{Logger: j})(
-			cron.FuncJob(func() { t.Error("it runs without the lock") })).Run()
+			cron.FuncJob(func() { t.Error("the job ran without the lock") })).Run()
 		s.Fail(nil)
 		if !j.has("skip: the lock cannot be asked for") {
 			t.Errorf("logged: %q", j.lines)
@@ -224,7 +224,7 @@ func TestATimeOutOfRangeSkipsEachTick(t *testing.T) {
 	j := new(journal)
 	o := &holdfastcron.Options{AtLeast: time.Hour, AtMost: time.Minute, Logger: j}
 	holdfastcron.OneProcess(t.Context(), lockerOn(t, memstore.New()), name, o)(
-		cron.FuncJob(func() { t.Error("it runs") })).Run()
+		cron.FuncJob(func() { t.Error("the job ran, want it skipped") })).Run()
 	if !j.has("skip: the lock cannot be asked for") {
 		t.Errorf("logged: %q", j.lines)
 	}
@@ -243,7 +243,7 @@ func TestTheEndOfItsContextEndsRunsAndStartsNone(t *testing.T) {
 		}))
 	job.Run()
 	if job.Run(); runs != 1 || !j.empty() {
-		t.Errorf("%d runs, want 1; logged: %q, want nothing", runs, j.lines)
+		t.Errorf("got %d runs, want 1; logged: %q, want nothing", runs, j.lines)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestAFuncDoesNotRunWithoutItsContext(t *testing.T) {
 	j := new(journal)
 	once := holdfastcron.OneProcess(t.Context(), lockerOn(t, memstore.New()), name, nil)
 	cron.NewChain(cron.Recover(j), once, cron.SkipIfStillRunning(j)).Then(
-		holdfastcron.Func(func(context.Context) error { t.Error("it runs"); return nil })).Run()
+		holdfastcron.Func(func(context.Context) error { t.Error("the job ran, want it skipped"); return nil })).Run()
 	if !j.has("OneProcess must be the last wrapper") {
 		t.Errorf("logged: %q", j.lines)
 	}
@@ -291,12 +291,12 @@ func TestAJobOfAKilledProcessRunsElsewhere(t *testing.T) {
 	runs := 0
 	job := holdfastcron.OneProcess(t.Context(), lockerOn(t, s), name, &holdfastcron.Options{Logger: j})(cron.FuncJob(func() { runs++ }))
 	if job.Run(); runs != 0 || !j.has("skip: it runs elsewhere") {
-		t.Fatalf("while the other process runs it: %d runs; logged: %q", runs, j.lines)
+		t.Fatalf("while the other process runs the job: got %d runs, want none; logged: %q", runs, j.lines)
 	}
 	other.Kill()
 	for deadline := time.Now().Add(time.Minute); runs == 0; job.Run() {
 		if time.Now().After(deadline) {
-			t.Fatalf("it does not run; logged: %q", j.lines)
+			t.Fatalf("the job does not run after the other process was killed; logged: %q", j.lines)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package holdfastgocron runs the jobs of gocron in one process at a time, of all with
-// the same schedule.
+// Package holdfastgocron runs the jobs of gocron in only one process at a time, of all with the
+// same schedule.
 //
 // With a [Locker] each run of a job goes to the first process that starts it:
 //
@@ -12,10 +12,10 @@
 //	defer elector.Close()
 //	scheduler, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
 //
-// gocron gives a job no sign that its lock is lost, as when the process was suspended for
-// longer than the TTL. A job that must not run concurrently with another gets its lease,
-// by [Locker.Lease] or [Elector.Lease], and works under its context, or passes its token
-// to the resource that it writes to.
+// gocron does not tell a job that its lock is lost, for example after the process was suspended for
+// longer than the TTL. A job that must not run concurrently with another gets its lease from
+// [Locker.Lease] or [Elector.Lease]. It works under the lease's context, or passes its token to the
+// resource that it writes to.
 package holdfastgocron
 
 import (
@@ -30,27 +30,27 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A Locker takes the lock of a job, by the job's name, for as long as it runs. It is safe
-// for concurrent use.
+// A Locker takes the lock of a job, by the job's name, for as long as the job runs. It is safe for
+// concurrent use.
 type Locker struct{ byName *holdfast.ByName }
 
 var _ gocron.Locker = (*Locker)(nil)
 
-// NewLocker returns a Locker. The name of a job stays taken for splay after its run began, even
-// if that has ended: so a process whose clock is behind by less does not run the same job
-// again. Choose it longer than any two clocks differ, and shorter than the time between two
-// runs. With 0 it is the MinHold of locks; one that is negative, or longer than the store
-// allows, is a [holdfast.ErrInvalid] of each Lock.
+// NewLocker returns a Locker. The name of a job stays taken for splay after its run began, even if
+// the run has ended: then a process whose clock is behind by less does not run the same job again.
+// Choose splay longer than any two clocks differ, and shorter than the time between two runs. With
+// 0 it is the MinHold of locks. If it is negative, or longer than the store allows, each Lock
+// returns a [holdfast.ErrInvalid].
 //
-// Give each job a name with gocron.WithName, the same in all processes. Without one its
-// name is that of its function, which two jobs can share.
+// Give each job a name with gocron.WithName, the same in all processes. The default is the name of
+// its function, which two jobs can share.
 func NewLocker(locks *holdfast.Locker, splay time.Duration) *Locker {
 	return &Locker{locks.With(&holdfast.Options{MinHold: splay}).ByName()} //mutant:gocron-splay
 }
 
-// Lock takes the lock of a job. It never waits: gocron skips the run if it returns an
-// error, which matches [holdfast.ErrHeld] if the job runs elsewhere or began to within the splay, and is that of
-// [holdfast.Lock.TryLock] otherwise.
+// Lock takes the lock of a job. It never waits: gocron skips the run if it returns an error. The
+// error matches [holdfast.ErrHeld] if the job runs elsewhere or began to within the splay, and
+// otherwise is that of [holdfast.Lock.TryLock].
 func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 	ok, err := l.byName.TryLock(ctx, job)
 	switch {
@@ -70,7 +70,7 @@ type lock struct {
 	job    string
 }
 
-// Unlock gives the lock of a job back.
+// Unlock releases the lock of a job.
 func (l lock) Unlock(ctx context.Context) error { return l.byName.Unlock(ctx, l.job) } //mutant:gocron-unlock
 
 // An Elector campaigns until it is closed. It is safe for concurrent use.
@@ -81,7 +81,7 @@ type Elector struct {
 
 	mu    sync.Mutex
 	lease *holdfast.Lease // of the newest term
-	err   error           // why it does not campaign any more
+	err   error           // why it no longer campaigns
 }
 
 var _ gocron.Elector = (*Elector)(nil)
@@ -112,8 +112,8 @@ func (el *Elector) campaign(ctx context.Context) {
 	el.err = err
 }
 
-// IsLeader returns nil if this process leads, and so runs the jobs; else [ErrNotLeader], or why
-// it does not campaign. It does no I/O.
+// IsLeader returns nil if this process leads, and so runs the jobs. Otherwise it returns
+// [ErrNotLeader], with the reason if it no longer campaigns. It does no I/O.
 func (el *Elector) IsLeader(context.Context) error {
 	if el.election.IsLeader() { //mutant:gocron-leads
 		return nil
@@ -136,8 +136,8 @@ func (el *Elector) Lease() *holdfast.Lease {
 	return el.lease
 }
 
-// Close gives up the lead, if this process has it, and the campaign. Stop the scheduler before: it does not
-// end the jobs that run.
+// Close gives up the leadership, if this process has it, and the campaign. Stop the scheduler
+// before: Close does not end running jobs.
 func (el *Elector) Close() error {
 	el.stop()
 	<-el.done

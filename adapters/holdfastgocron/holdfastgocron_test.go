@@ -66,11 +66,11 @@ func TestAJobRunsInOneOfManySchedulers(t *testing.T) {
 			locker := holdfastgocron.NewLocker(lockerOn(t, s, nil), 300*time.Millisecond)
 			scheduled(t, func() {
 				if together.Add(1) > 1 {
-					t.Error("it runs twice at once")
+					t.Error("two schedulers run the job at once")
 				}
 				defer together.Add(-1)
 				if l := locker.Lease(job); l == nil || !l.Valid() {
-					t.Error("a job that runs has no lease")
+					t.Error("a running job has no lease")
 				}
 				time.Sleep(100 * time.Millisecond)
 				runs.Add(1)
@@ -78,7 +78,7 @@ func TestAJobRunsInOneOfManySchedulers(t *testing.T) {
 		}
 		time.Sleep(10*time.Second + 500*time.Millisecond)
 		if n := runs.Load(); n != 10 {
-			t.Errorf("it ran %d times in ten seconds, want ten", n)
+			t.Errorf("the job ran %d times in ten seconds, want ten", n)
 		}
 	})
 }
@@ -98,7 +98,7 @@ func TestAJobIsNotRunAgainWithinTheSplay(t *testing.T) {
 		}
 		time.Sleep(time.Second - 50*time.Millisecond)
 		if _, err := behind.Lock(t.Context(), job); !errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("before the splay is over: %v, want ErrHeld", err)
+			t.Errorf("Lock before the splay has ended: %v, want ErrHeld", err)
 		}
 		time.Sleep(100 * time.Millisecond)
 		lock, err = behind.Lock(t.Context(), job)
@@ -106,7 +106,7 @@ func TestAJobIsNotRunAgainWithinTheSplay(t *testing.T) {
 			err = lock.Unlock(t.Context())
 		}
 		if err != nil {
-			t.Errorf("after it: %v", err)
+			t.Errorf("Lock after the splay has ended: %v", err)
 		}
 	})
 }
@@ -159,7 +159,7 @@ func TestAJobOfAKilledProcessRunsElsewhere(t *testing.T) {
 	if err == nil {
 		_, err = scheduler.NewJob(gocron.DurationJob(10*time.Millisecond), gocron.NewTask(func() {
 			if !killed.Load() {
-				t.Error("it runs while the other process does")
+				t.Error("the job ran while the other process holds its lock")
 			}
 			select {
 			case ran <- struct{}{}:
@@ -208,20 +208,20 @@ func TestJobsRunInTheProcessThatLeads(t *testing.T) {
 		}
 		time.Sleep(5*time.Second + 500*time.Millisecond)
 		if a, b := runs[0].Load(), runs[1].Load(); a != 5 || b != 0 {
-			t.Errorf("they ran %d and %d times, want 5 and 0", a, b)
+			t.Errorf("the schedulers ran the job %d and %d times, want 5 and 0", a, b)
 		}
 		if err := electors[1].IsLeader(t.Context()); !errors.Is(err, holdfastgocron.ErrNotLeader) {
 			t.Errorf("IsLeader: %v, want ErrNotLeader", err)
 		}
 		if electors[0].Lease() == nil || electors[1].Lease() != nil {
-			t.Error("who leads has a lease, and the other has none")
+			t.Error("want a lease in the leader and none in the other process")
 		}
 		if err := electors[0].Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
 		time.Sleep(5 * time.Second)
 		if a, b := runs[0].Load(), runs[1].Load(); a != 5 || b != 5 {
-			t.Errorf("they ran %d and %d times, want 5 and 5", a, b)
+			t.Errorf("the schedulers ran the job %d and %d times, want 5 and 5", a, b)
 		}
 		if err := electors[1].Close(); err != nil {
 			t.Errorf("Close: %v", err)

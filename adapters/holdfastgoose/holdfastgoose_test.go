@@ -133,7 +133,7 @@ func TestAMigrationThatRunsHasTheLease(t *testing.T) {
 			}
 			defer together.Add(-1)
 			if l := locker.Lease(); l == nil || !l.Valid() {
-				t.Error("a migration that runs has no lease")
+				t.Error("a running migration has no lease")
 			}
 			runs.Add(1)
 			return nil
@@ -144,13 +144,13 @@ func TestAMigrationThatRunsHasTheLease(t *testing.T) {
 				t.Error(err)
 			}
 			if locker.Lease() != nil {
-				t.Error("there is a lease when all have run")
+				t.Error("got a lease after all migrations have run, want none")
 			}
 		})
 	}
 	all.Wait()
 	if n := runs.Load(); n != 2 {
-		t.Errorf("%d migrations ran, want two", n)
+		t.Errorf("got %d migrations run, want two", n)
 	}
 }
 
@@ -161,10 +161,10 @@ func TestUnlockOfWhatIsNotHeldIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := b.Unlock(t.Context(), nil); !errors.Is(err, holdfast.ErrReleased) {
-		t.Errorf("Unlock of what another holds: %v, want ErrReleased", err)
+		t.Errorf("Unlock of another process's lock: %v, want ErrReleased", err)
 	}
 	if !a.Lease().Valid() {
-		t.Error("that took the lock from its holder")
+		t.Error("the holder lost the lock to the failed Unlock of another process")
 	}
 	if err := a.Unlock(t.Context(), nil); err != nil {
 		t.Error(err)
@@ -194,7 +194,7 @@ func TestALossIsInTheErrorOfUp(t *testing.T) {
 		t.Errorf("Up: %v, want ErrLost", err)
 	}
 	if !second.Load() {
-		t.Error("goose knows of the loss before it unlocks: the documentation says that it cannot")
+		t.Error("the second migration did not run: goose noticed the loss before it unlocked, and the documentation says that it cannot")
 	}
 }
 
@@ -208,7 +208,7 @@ func TestUnderDoALossStopsGooseBeforeTheNextMigration(t *testing.T) {
 		return err
 	})
 	if !errors.Is(err, holdfast.ErrLost) || second.Load() {
-		t.Errorf("Do: %v, and the second migration ran: %v; want ErrLost, and that it did not", err, second.Load())
+		t.Errorf("Do: %v, second migration ran: %v; want ErrLost and false", err, second.Load())
 	}
 }
 
@@ -255,11 +255,11 @@ func TestMigrationsOfAKilledProcessRunElsewhere(t *testing.T) {
 			break
 		}
 		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("Up while the other process migrates: %v, want ErrHeld", err)
+			t.Fatalf("Up while the other process migrates: %v, want its deadline exceeded", err)
 		}
 	}
 	other.Kill()
 	if results, err := p.Up(t.Context()); err != nil || len(results) != len(inSQL) {
-		t.Errorf("Up once it is killed: %v, %v, want %d migrations", results, err, len(inSQL))
+		t.Errorf("Up after the other process was killed: got %v, %v, want %d migrations", results, err, len(inSQL))
 	}
 }

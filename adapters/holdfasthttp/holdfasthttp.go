@@ -8,13 +8,13 @@
 //
 // # The context and the lease
 //
-// The context of the handler's request ends with the request, and when the lease is lost. [holdfast.LeaseFrom]
-// finds the lease in it, with its fencing token. Pass both on: to queries, and to the resources that the handler
-// writes to.
+// The context of the handler's request ends with the request, and when the lease is lost.
+// [holdfast.LeaseFrom] finds the lease in it, with its fencing token. Pass both on: the context to
+// queries, and the token to the resources that the handler writes to.
 //
-// What the handler has sent cannot be taken back. If the lease is lost during a handler, the loss is logged, and
-// the handler decides how to end: it should answer 503 if its context has ended. A handler that ignores its
-// context goes on, concurrently with that of another process.
+// What the handler has sent cannot be taken back. If the lease is lost during a handler, the loss
+// is logged, and the handler decides how to end: it should answer 503 if its context has ended. A
+// handler that ignores its context continues, concurrently with that of another process.
 //
 // # Refusals
 //
@@ -33,7 +33,8 @@
 //
 // # Panics
 //
-// A panic in the handler releases the lock and goes on, to [http.Server] or to a recovering handler.
+// A panic in the handler releases the lock and propagates, to [http.Server] or to a recovering
+// handler.
 package holdfasthttp
 
 import (
@@ -48,19 +49,19 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Options of Locked; nil is the same as an empty one.
+// Options configure Locked; nil is the same as an empty one.
 type Options struct {
 	// Wait bounds how long a request waits for the lock. 0: it does not wait.
 	Wait time.Duration
-	// Status is that of the answer while another holds the lock: [http.StatusLocked],
+	// Status is the status of the answer while the lock is held elsewhere: [http.StatusLocked],
 	// which is the default, [http.StatusConflict], [http.StatusServiceUnavailable] or
 	// [http.StatusTooManyRequests].
 	Status int
 	// RetryAfter is when the client should ask again, in whole seconds, rounded up. Default: 1 s.
 	RetryAfter time.Duration
 	// Refused answers instead, if it is set, when the lock was not obtained: as JSON, for example.
-	// err is that of [holdfast.Lock.Lock]; a *[holdfast.HeldError] says who holds the name, which
-	// strangers should perhaps not read. status is the default answer, and Retry-After is set
+	// err is the error of [holdfast.Lock.Lock]; a *[holdfast.HeldError] says who holds the name,
+	// which strangers should perhaps not read. status is the default answer. Retry-After is set
 	// already.
 	Refused func(w http.ResponseWriter, r *http.Request, status int, err error)
 	// Logger receives leases that were lost during a request and stores that do not answer, as
@@ -113,7 +114,7 @@ func (l *locked) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		switch err := lease.Release(); {
 		case errors.Is(err, holdfast.ErrLost):
 			l.o.Logger.ErrorContext(r.Context(), "holdfasthttp: the lock was lost during the request", "name", name, "error", err)
-		case err != nil && !errors.Is(err, holdfast.ErrReleased): // by the handler
+		case err != nil && !errors.Is(err, holdfast.ErrReleased): // released by the handler
 			l.o.Logger.ErrorContext(r.Context(), "holdfasthttp: it is unknown whether the lock was released", "name", name, "error", err)
 		}
 	}()

@@ -85,10 +85,10 @@ func TestAHandlerRunsWhileTheLockIsHeld(t *testing.T) {
 				all.Go(func() {
 					w := handled(t.Context(), locks, &holdfasthttp.Options{Wait: time.Hour}, "/a", func(w http.ResponseWriter, r *http.Request) {
 						if together++; together > 1 {
-							t.Error("two handlers at a time")
+							t.Error("two handlers run at once")
 						}
 						if l := holdfast.LeaseFrom(r.Context()); l == nil || !l.Valid() || l.Name() != "a" || l.Token() == 0 {
-							t.Error("the handler finds no lease")
+							t.Error("the handler got no valid lease")
 						}
 						time.Sleep(time.Second)
 						together--
@@ -96,14 +96,14 @@ func TestAHandlerRunsWhileTheLockIsHeld(t *testing.T) {
 						w.WriteHeader(http.StatusNoContent)
 					})
 					if w.Code != http.StatusNoContent {
-						t.Errorf("answer %d", w.Code)
+						t.Errorf("got status %d, want 204", w.Code)
 					}
 				})
 			}
 		}
 		all.Wait()
 		if served != 9 {
-			t.Errorf("%d were served, want 9", served)
+			t.Errorf("got %d requests served, want 9", served)
 		}
 	})
 }
@@ -129,10 +129,10 @@ func TestARequestWaitsNoLongerThanItsOption(t *testing.T) {
 			began := time.Now()
 			w := handled(t.Context(), lockerOn(t, s), &c.o, "/a", func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })
 			if d := time.Since(began); d < c.o.Wait || d > c.o.Wait+time.Second {
-				t.Errorf("answered after %v, want %v", d, c.o.Wait)
+				t.Errorf("answered after %v, want after %v", d, c.o.Wait)
 			}
 			if r := w.Result(); r.StatusCode != c.status || r.Header.Get("Retry-After") != c.retryAfter {
-				t.Errorf("answer %d, Retry-After %q; want %d, %q", r.StatusCode, r.Header.Get("Retry-After"), c.status, c.retryAfter)
+				t.Errorf("got status %d, Retry-After %q; want %d, %q", r.StatusCode, r.Header.Get("Retry-After"), c.status, c.retryAfter)
 			}
 		}
 	})
@@ -162,7 +162,7 @@ func TestAStoreThatIsAwayIsAnsweredBy503(t *testing.T) {
 		var log logged
 		w := handled(t.Context(), lockerOn(t, s), &holdfasthttp.Options{Logger: log.logger()}, "/a", func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })
 		if r := w.Result(); r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" {
-			t.Errorf("answer %d, Retry-After %q", r.StatusCode, r.Header.Get("Retry-After"))
+			t.Errorf("got status %d, Retry-After %q; want 503 and a Retry-After", r.StatusCode, r.Header.Get("Retry-After"))
 		}
 		if !strings.Contains(log.String(), "the lock cannot be asked for") {
 			t.Errorf("logged: %s", log.String())
@@ -173,7 +173,7 @@ func TestAStoreThatIsAwayIsAnsweredBy503(t *testing.T) {
 func TestAnInvalidNameIsAnsweredBy400(t *testing.T) {
 	w := handled(t.Context(), lockerOn(t, memstore.New()), nil, "/"+strings.Repeat("x", 513), func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })
 	if r := w.Result(); r.StatusCode != http.StatusBadRequest || r.Header.Get("Retry-After") != "" {
-		t.Errorf("answer %d, Retry-After %q", r.StatusCode, r.Header.Get("Retry-After"))
+		t.Errorf("got status %d, Retry-After %q; want 400 and none", r.StatusCode, r.Header.Get("Retry-After"))
 	}
 }
 
@@ -183,7 +183,7 @@ func TestWithoutANameNoLockIsTaken(t *testing.T) {
 		called = holdfast.LeaseFrom(r.Context()) == nil
 	})
 	if !called {
-		t.Error("the handler was not called, or has a lease")
+		t.Error("the handler was not called, or it got a lease")
 	}
 }
 
@@ -195,13 +195,13 @@ func TestALossEndsTheContextOfTheRequest(t *testing.T) {
 			s.Fail(func(op, name string) error { return io.ErrUnexpectedEOF })
 			<-r.Context().Done()
 			if err := context.Cause(r.Context()); !errors.Is(err, holdfast.ErrLost) {
-				t.Errorf("it ended with %v, want ErrLost", err)
+				t.Errorf("the context ended with %v, want ErrLost", err)
 			}
 			http.Error(w, "lost", http.StatusServiceUnavailable)
 		})
 		s.Fail(nil)
 		if w.Code != http.StatusServiceUnavailable {
-			t.Errorf("answer %d, want that of the handler", w.Code)
+			t.Errorf("got status %d, want the handler's", w.Code)
 		}
 		if !strings.Contains(log.String(), "the lock was lost during the request") {
 			t.Errorf("logged: %s", log.String())
@@ -214,7 +214,7 @@ func TestAPanicReleasesTheLock(t *testing.T) {
 	func() {
 		defer func() {
 			if p := recover(); p != http.ErrAbortHandler {
-				t.Errorf("recovered %v", p)
+				t.Errorf("recovered %v, want the handler's panic", p)
 			}
 		}()
 		handled(t.Context(), locks, nil, "/a", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
@@ -242,7 +242,7 @@ func TestAClientThatGoesWaitsNoMore(t *testing.T) {
 		}()
 		w := handled(ctx, lockerOn(t, s), &holdfasthttp.Options{Wait: time.Hour}, "/a", func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })
 		if len(w.Header()) > 0 || w.Body.Len() > 0 {
-			t.Errorf("answered %v %q", w.Header(), w.Body)
+			t.Errorf("got %v %q, want no answer", w.Header(), w.Body)
 		}
 		lease.Release()
 		next, err := locks.Mutex("a").TryLock(t.Context())
@@ -292,16 +292,16 @@ func TestARequestOfAKilledServerIsServedElsewhere(t *testing.T) {
 	}
 	locks := lockerOn(t, s)
 	if w := handled(t.Context(), locks, nil, "/a", nil); w.Code != http.StatusLocked {
-		t.Fatalf("while the other serves it: %d, want 423", w.Code)
+		t.Fatalf("while the other server serves the path: got %d, want 423", w.Code)
 	}
 	other.Kill()
 	if err := <-answered; err == nil {
-		t.Error("the killed server has answered")
+		t.Error("the killed server answered")
 	}
 	w := handled(t.Context(), locks, &holdfasthttp.Options{Wait: time.Minute}, "/a", func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	if w.Code != http.StatusNoContent {
-		t.Errorf("after it was killed: %d, want 204", w.Code)
+		t.Errorf("after the other server was killed: got %d, want 204", w.Code)
 	}
 }

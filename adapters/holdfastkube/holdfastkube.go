@@ -1,5 +1,5 @@
-// Package holdfastkube makes client-go's leader election, and so controller-runtime's manager, use a lock of
-// holdfast:
+// Package holdfastkube lets client-go's leader election, and so controller-runtime's manager, use a
+// lock of holdfast:
 //
 //	lock, err := holdfastkube.New(locks, "my-operator", "")
 //	manager, err := ctrl.NewManager(config, ctrl.Options{
@@ -13,23 +13,24 @@
 //
 // # What it is
 //
-// client-go renews the lease for LeaseDuration each RetryPeriod. The lease does not renew itself: an elector
-// that has stopped, or hangs, loses it. client-go gives up RetryPeriod and RenewDeadline after the last renewal
-// at the latest; LeaseDuration has to be longer than both together, as its defaults are (15 s, 10 s and 2 s).
-// The store must have leases with deadlines, and LeaseDuration is its TTL: within the bounds of the store.
+// client-go renews the lease for LeaseDuration each RetryPeriod. The lease does not renew itself:
+// an elector that has stopped, or hangs, loses it. client-go gives up at most RetryPeriod and
+// RenewDeadline after the last renewal. LeaseDuration must be longer than both together, as its
+// defaults are (15 s, 10 s and 2 s). The store must have leases with deadlines. LeaseDuration is
+// the TTL, and must be within the bounds of the store.
 //
 // # What client-go does not learn
 //
-// client-go does not learn that the lease is lost. After a pause of the process, or a break by an operator, it
-// goes on leading until it has failed to renew for RenewDeadline, while another may lead already. And with
-// ReleaseOnCancel it releases the lease before it ends the context of OnStartedLeading. Two ways to avoid both:
-// end the work with the lease, by the Context of [Lock.Lease], and pass its token to the resource that is
-// written to.
+// client-go does not learn that the lease is lost. After a pause of the process, or a break by an
+// operator, it continues to lead until it has failed to renew for RenewDeadline, and another may
+// lead already. And with ReleaseOnCancel it releases the lease before it ends the context of
+// OnStartedLeading. Two ways avoid both: end the work with the lease, by the Context of
+// [Lock.Lease], or pass its token to the resource that you write to.
 //
-// # What it has not
+// # What it lacks
 //
-// It creates no object in the cluster, so there is no Lease to inspect: use "holdfast ls". Events are dropped,
-// as there is no object that they belong to.
+// It creates no object in the cluster, so there is no Lease to inspect: use "holdfast ls". Events
+// are dropped, because there is no object that they belong to.
 package holdfastkube
 
 import (
@@ -56,16 +57,17 @@ type Lock struct {
 	identity string
 
 	mu    sync.Mutex
-	lease *holdfast.Lease // of the newest term, until client-go has stopped to lead
+	lease *holdfast.Lease // of the newest term, until client-go has stopped leading
 }
 
 var _ resourcelock.Interface = (*Lock)(nil)
 
-// maxIdentity is the most that a note may have.
+// maxIdentity is the maximum length of a note.
 const maxIdentity = 100
 
-// New returns a candidate of the election of the name. The identity is what others know it by, at
-// most 100 bytes, and no other candidate's. Default: the host's name, and some letters by chance.
+// New returns a candidate of the election of the name. Others know it by its identity, which has at
+// most 100 bytes and must be unique among the candidates. Default: the host's name, and some random
+// letters.
 func New(locks *holdfast.Locker, name, identity string) (*Lock, error) {
 	if identity == "" {
 		host, err := os.Hostname()
@@ -91,8 +93,7 @@ func (l *Lock) Lease() *holdfast.Lease {
 	return l.lease
 }
 
-// Get returns the leader. If there is none the error is one for which IsNotFound is
-// true.
+// Get returns the leader. If there is none, IsNotFound is true for the error.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	leader, err := l.locks.Election(l.name).Leader(ctx)
 	switch {
@@ -108,10 +109,10 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		AcquireTime:          metav1.NewTime(leader.Since),
 		RenewTime:            metav1.NewTime(now),
 	}
-	if r.HolderIdentity == "" { // a candidate by other means
+	if r.HolderIdentity == "" { // a candidate outside this package
 		r.HolderIdentity = leader.Owner.String()
 	}
-	// client-go compares it with the previous one: the current leader has been
+	// client-go compares this with the previous one. It must differ, because the current leader has
 	// renewed.
 	return r, fmt.Appendf(nil, "%s %d %d", leader.ID, leader.Token, now.UnixNano()), nil
 }
@@ -121,7 +122,7 @@ func (l *Lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return l.Update(ctx, r)
 }
 
-// Update renews the term of this candidate, or begins one if there is no leader; with a record
+// Update renews the term of this candidate, or begins one if there is no leader. With a record
 // without an identity it resigns.
 func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	if r.HolderIdentity == "" {
@@ -131,7 +132,7 @@ func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	l.mu.Lock()
 	lease := l.lease
 	l.mu.Unlock()
-	if lease != nil { // also of a term that was lost: another may have led since, so client-go has to stop first //mutant:kube-lost
+	if lease != nil { // even if the term was lost: another may have led since, so client-go has to stop first //mutant:kube-lost
 		return lease.Renew(ctx, ttl)
 	}
 	o := &holdfast.Options{TTL: ttl, NoRenew: holdfast.On, Note: l.identity, HandOver: &holdfast.HandOver{}} //mutant:kube-by-hand
@@ -159,11 +160,11 @@ func (l *Lock) resign() error {
 	return nil
 }
 
-// stopped is the event by which client-go says that its elector does not lead any more.
+// stopped is the event by which client-go reports that its elector no longer leads.
 const stopped = "stopped leading"
 
-// RecordEvent is called when the elector has stopped: then it may lead again. Other events are
-// dropped.
+// RecordEvent lets the candidate lead again once the elector has stopped leading. It drops other
+// events.
 func (l *Lock) RecordEvent(event string) {
 	if event == stopped {
 		l.mu.Lock()
@@ -172,8 +173,8 @@ func (l *Lock) RecordEvent(event string) {
 	}
 }
 
-// Identity is what others know this candidate by.
+// Identity returns the identity by which others know this candidate.
 func (l *Lock) Identity() string { return l.identity }
 
-// Describe is the name of the election.
+// Describe returns the name of the election.
 func (l *Lock) Describe() string { return "holdfast/" + l.name }

@@ -82,28 +82,28 @@ func TestOneOfManyElectorsLeadsAtATime(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				elector(lock, func(ctx context.Context) {
 					if together.Add(1) > 1 {
-						t.Error("two lead at a time")
+						t.Error("two electors lead at once")
 					}
 					if l := lock.Lease(); l == nil || l.Token() == 0 {
-						t.Error("who leads has no lease")
+						t.Error("the leader has no lease")
 					}
 					select {
 					case <-time.After(5 * time.Minute):
 					case <-ctx.Done():
-						t.Error("the term ends though nothing is wrong")
+						t.Error("the term ended without a cause")
 					}
 					terms.Add(1)
 					together.Add(-1)
 					stop()
 				}, func() {}).Run(ctx)
 				if lock.Lease() != nil {
-					t.Error("it has a lease after it has stopped")
+					t.Error("got a lease after the elector has stopped, want none")
 				}
 			})
 		}
 		all.Wait()
 		if n := terms.Load(); n != 4 {
-			t.Errorf("%d terms, want 4", n)
+			t.Errorf("got %d terms, want 4", n)
 		}
 	})
 }
@@ -112,7 +112,7 @@ func TestOthersSeeTheLeader(t *testing.T) {
 	s := memstore.New()
 	lock, other := candidate(t, s, "pod-1"), candidate(t, s, "pod-2")
 	if _, _, err := other.Get(t.Context()); !apierrors.IsNotFound(err) {
-		t.Errorf("while nobody leads: %v, want that nothing is found", err)
+		t.Errorf("Get without a leader: %v, want not found", err)
 	}
 	record := resourcelock.LeaderElectionRecord{HolderIdentity: "pod-1", LeaseDurationSeconds: 15}
 	if err := lock.Create(t.Context(), record); err != nil {
@@ -120,11 +120,11 @@ func TestOthersSeeTheLeader(t *testing.T) {
 	}
 	r, raw, err := other.Get(t.Context())
 	if err != nil || r.HolderIdentity != "pod-1" || r.LeaseDurationSeconds < 10 || len(raw) == 0 {
-		t.Errorf("%+v, %q, %v", r, raw, err)
+		t.Errorf("Get: got %+v, %q, %v, want the record of pod-1", r, raw, err)
 	}
 	record.HolderIdentity = "pod-2"
 	if err := other.Update(t.Context(), record); !errors.Is(err, holdfast.ErrHeld) {
-		t.Errorf("another leads, but: %v", err)
+		t.Errorf("Update while another leads: %v, want ErrHeld", err)
 	}
 	if err := lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil { // it resigns
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestAnElectorStopsBeforeItsLeaseEnds(t *testing.T) {
 			}, func() {}).Run(t.Context())
 			s.Fail(nil)
 			if left := <-ended; left <= 0 {
-				t.Errorf("ReleaseOnCancel %v: it stopped %v after its lease", releases, -left)
+				t.Errorf("ReleaseOnCancel %v: the elector stopped %v after its lease had ended", releases, -left)
 			}
 			time.Sleep(time.Minute) // the name is free again
 		})
@@ -186,7 +186,7 @@ func TestAfterALossNoNewTermBeginsUnseen(t *testing.T) {
 		defer end()
 		e.Run(bound)
 		if d := time.Since(began); !stoppedOnce || d > 20*time.Second {
-			t.Errorf("it stopped after %v: %v", d, stoppedOnce)
+			t.Errorf("stopped after %v: %v, want true within 20 s", d, stoppedOnce)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -194,7 +194,7 @@ func TestAfterALossNoNewTermBeginsUnseen(t *testing.T) {
 		elector(lock, func(context.Context) { again = true; cancel() }, func() {}).Run(ctx)
 		synctest.Wait()
 		if !again {
-			t.Error("it cannot lead again")
+			t.Error("the elector cannot lead again")
 		}
 	})
 }
@@ -212,7 +212,7 @@ func TestALeaseEndsWithoutItsElector(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		elector(next, func(context.Context) { stop() }, func() {}).Run(ctx)
 		if d := time.Since(began); d < 14*time.Second || d > 25*time.Second {
-			t.Errorf("the next leads after %v, want soon after 15 s", d)
+			t.Errorf("the next elector leads after %v, want soon after 15 s", d)
 		}
 	})
 }
@@ -220,10 +220,10 @@ func TestALeaseEndsWithoutItsElector(t *testing.T) {
 func TestAnIdentityIsChosenOrBounded(t *testing.T) {
 	a, b := candidate(t, memstore.New(), ""), candidate(t, memstore.New(), "")
 	if a.Identity() == b.Identity() || len(a.Identity()) > 100 {
-		t.Errorf("%q and %q", a.Identity(), b.Identity())
+		t.Errorf("got identities %q and %q, want two different ones of at most 100 bytes", a.Identity(), b.Identity())
 	}
 	if _, err := holdfastkube.New(lockerOn(t, memstore.New()), name, strings.Repeat("x", 101)); !errors.Is(err, holdfast.ErrInvalid) {
-		t.Errorf("%v, want ErrInvalid", err)
+		t.Errorf("New with a long identity: %v, want ErrInvalid", err)
 	}
 }
 
@@ -263,7 +263,7 @@ func TestAfterALeaderIsKilledOneOfTheOthersLeads(t *testing.T) {
 		lock := candidate(t, s, fmt.Sprint("pod-", i))
 		e := elector(reported{lock, asked}, func(context.Context) {
 			if !killed.Load() {
-				t.Error("it leads beside the other process")
+				t.Error("this elector leads while the other process does")
 			}
 			terms.Add(1)
 			stop()
@@ -275,7 +275,7 @@ func TestAfterALeaderIsKilledOneOfTheOthersLeads(t *testing.T) {
 	killed.Store(true)
 	other.Kill()
 	if all.Wait(); terms.Load() == 0 {
-		t.Error("nobody leads")
+		t.Error("no elector leads after the leader was killed")
 	}
 }
 

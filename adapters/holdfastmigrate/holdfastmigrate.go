@@ -1,18 +1,21 @@
-// Package holdfastmigrate has the migrations of golang-migrate run in one process at a time, with any of its
-// database drivers, also those whose own lock is good for one process alone, as that of SQLite:
+// Package holdfastmigrate runs the migrations of golang-migrate in one process at a time, with any
+// of its database drivers, also those whose own lock works only within one process, such as
+// SQLite's:
 //
 //	driver, err := sqlite.WithInstance(db, &sqlite.Config{})
 //	m, err := migrate.NewWithInstance("iofs", migrations, "sqlite",
 //		holdfastmigrate.New(driver, locks, "migrations of orders", 10*time.Second))
 //
-// The driver's own lock is not used. All processes that migrate the database must take the lock from the same
-// store: one that uses the driver alone, as the command migrate does, is not excluded.
+// The driver's own lock is not used. All processes that migrate the database must take the lock
+// from the same store: a process that uses only the driver, as the command migrate does, is not
+// excluded.
 //
-// A migration that runs cannot notice a lost lease, as after the process was suspended for longer than the TTL.
-// The driver then refuses to begin another, and [holdfast.ErrLost] is in the error of Up. The migration
-// that runs may still mark its version as clean when it ends: until then the version is dirty, and
-// golang-migrate begins nothing on a dirty database. If the lease is lost just before a migration
-// begins, its version can be left dirty although it did not run. [Driver.Lease] shows whether the lease is held.
+// A running migration cannot notice a lost lease, for example after the process was suspended for
+// longer than the TTL. The driver then refuses to begin another, and the error of Up matches
+// [holdfast.ErrLost]. The running migration may still mark its version as clean when it ends. Until
+// then the version is dirty, and golang-migrate begins nothing on a dirty database. If the lease is
+// lost just before a migration begins, its version can be left dirty although it did not run.
+// [Driver.Lease] shows whether the lease is held.
 package holdfastmigrate
 
 import (
@@ -28,8 +31,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A Driver is a database.Driver whose Lock and Unlock are those of holdfast. All else is that of the driver that it was
-// made from.
+// A Driver is a database.Driver whose Lock and Unlock use holdfast. Everything else is that of the
+// driver it was made from.
 type Driver struct {
 	database.Driver
 	locks *holdfast.Locker
@@ -45,12 +48,12 @@ type Driver struct {
 
 var _ database.Driver = (*Driver)(nil)
 
-// New returns a Driver that runs migrations with d, under the lock of that name: the same in all processes that
-// migrate the database, and a different one for each database. Lock waits for at most wait; with 0 it only
-// tries.
+// New returns a Driver that runs migrations with d, under the lock of that name. Use the same name
+// in all processes that migrate the database, and a different one for each database. Lock waits for
+// at most wait; with 0 it only tries.
 //
-// wait must be shorter than the LockTimeout of the migrate.Migrate, 15 seconds unless set. That timeout does not end
-// a Lock: one that is granted later stays held until [Driver.Close].
+// wait must be shorter than the LockTimeout of the migrate.Migrate, 15 seconds unless set. That
+// timeout does not end a Lock: if the lock is granted later, it stays held until [Driver.Close].
 func New(d database.Driver, locks *holdfast.Locker, name string, wait time.Duration) *Driver {
 	open, stop := context.WithCancel(context.Background())
 	return &Driver{Driver: d, locks: locks, name: name, wait: wait, open: open, close: stop}
@@ -65,8 +68,9 @@ func (d *Driver) Open(url string) (database.Driver, error) {
 	return New(opened, d.locks, d.name, d.wait), nil
 }
 
-// Lock takes the lock. The error is database.ErrLocked if this driver has it, or if another process has it for as
-// long as it may be waited for: then it matches [holdfast.ErrHeld] too, and says who. Else it is that of [holdfast.Lock.Lock].
+// Lock takes the lock. The error is database.ErrLocked if this driver has it. If another process
+// has had it for as long as Lock may wait, the error matches [holdfast.ErrHeld] too, and says who
+// holds it. Any other error is that of [holdfast.Lock.Lock].
 func (d *Driver) Lock() error {
 	d.mu.Lock()
 	taken := d.taken
@@ -78,7 +82,7 @@ func (d *Driver) Lock() error {
 	lease, err := d.claim()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err == nil && d.open.Err() != nil { // it was closed meanwhile, and no one would unlock
+	if err == nil && d.open.Err() != nil { // it was closed meanwhile, and nothing would unlock it
 		err = errors.Join(database.ErrLocked, d.open.Err(), lease.ReleaseUnused())
 	}
 	if err != nil {
@@ -118,7 +122,7 @@ func (d *Driver) Unlock() error {
 	return lease.Release() //mutant:migrate-release
 }
 
-// Close ends a Lock that waits, releases the lock if it is held, and closes the driver.
+// Close ends a waiting Lock, releases the lock if it is held, and closes the driver.
 func (d *Driver) Close() error {
 	d.close()
 	err := d.Unlock() //mutant:migrate-close
@@ -136,7 +140,7 @@ func (d *Driver) Run(migration io.Reader) error {
 	return d.Driver.Run(migration)
 }
 
-// SetVersion saves the version. With dirty, as before a migration, it does not if the lease was lost.
+// SetVersion saves the version. With dirty, as before a migration, it fails if the lease was lost.
 func (d *Driver) SetVersion(version int, dirty bool) error {
 	if err := d.lost(); err != nil && dirty {
 		return err
@@ -152,7 +156,7 @@ func (d *Driver) Drop() error {
 	return d.Driver.Drop()
 }
 
-// lost is an error if this driver has the lock by a lease that was lost.
+// lost returns an error if this driver has the lock by a lease that was lost.
 func (d *Driver) lost() error {
 	if l := d.Lease(); l != nil && !l.Valid() { //mutant:migrate-lost
 		return fmt.Errorf("no migration is begun: %w", context.Cause(l.Context(context.Background())))
@@ -160,7 +164,7 @@ func (d *Driver) lost() error {
 	return nil
 }
 
-// Lease returns the lease by which this driver has the lock, or nil if it has not.
+// Lease returns the lease by which this driver has the lock, or nil if it does not have it.
 func (d *Driver) Lease() *holdfast.Lease {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -68,9 +68,9 @@ type shared struct {
 
 func (s *shared) Open(string) (database.Driver, error) { return s, nil }
 func (s *shared) Close() error                         { return nil }
-func (s *shared) Lock() error                          { return errors.New("its own lock is not used") }
-func (s *shared) Unlock() error                        { return errors.New("its own lock is not used") }
-func (s *shared) Drop() error                          { return errors.New("nobody drops it") }
+func (s *shared) Lock() error                          { return errors.New("the driver's own lock is not used") }
+func (s *shared) Unlock() error                        { return errors.New("the driver's own lock is not used") }
+func (s *shared) Drop() error                          { return errors.New("Drop is not used") }
 
 func (s *shared) Run(migration io.Reader) error {
 	text, err := io.ReadAll(migration)
@@ -161,13 +161,13 @@ func TestMigrationsRunInOneOfManyReplicas(t *testing.T) {
 				t.Error(err)
 			}
 			if d.Lease() != nil {
-				t.Error("there is a lease when all have run")
+				t.Error("got a lease after all migrations have run, want none")
 			}
 		})
 	}
 	all.Wait()
 	if !slices.Equal(db.ran, []string{"a", "b", "c"}) || db.version != 3 || db.dirty {
-		t.Errorf("%v ran, and the version is %d, dirty %v; want a, b and c, and 3", db.ran, db.version, db.dirty)
+		t.Errorf("got %v run, version %d, dirty %v; want a, b and c, and version 3", db.ran, db.version, db.dirty)
 	}
 }
 
@@ -185,13 +185,13 @@ func TestAWaitEndsBeforeMigrateGivesUp(t *testing.T) {
 			t.Errorf("Up while another migrates: %v, want ErrLocked and ErrHeld", err)
 		}
 		if took := time.Since(began); took < wait || took >= m.LockTimeout {
-			t.Errorf("it took %v, want %v", took, wait)
+			t.Errorf("Up took %v, want %v", took, wait)
 		}
 		if err := other.Unlock(); err != nil {
 			t.Error(err)
 		}
 		if err := m.Up(); err != nil {
-			t.Errorf("Up then: %v", err)
+			t.Errorf("Up after the other process released the lock: %v", err)
 		}
 	})
 }
@@ -204,7 +204,7 @@ func TestWithoutAWaitLockTriesOnce(t *testing.T) {
 	}
 	for _, d := range []*holdfastmigrate.Driver{a, b} {
 		if err := d.Lock(); !errors.Is(err, database.ErrLocked) {
-			t.Errorf("Lock of what is held: %v, want ErrLocked", err)
+			t.Errorf("Lock of a held lock: %v, want ErrLocked", err)
 		}
 	}
 	if err := a.Unlock(); err != nil {
@@ -223,7 +223,7 @@ func TestCloseEndsAWait(t *testing.T) {
 		go func() { result <- b.Lock() }()
 		synctest.Wait() // until it waits
 		if err := b.Lock(); !errors.Is(err, database.ErrLocked) {
-			t.Errorf("a second Lock meanwhile: %v, want ErrLocked", err)
+			t.Errorf("second Lock while the first waits: %v, want ErrLocked", err)
 		}
 		if err := b.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -249,7 +249,7 @@ func TestCloseReleasesTheLock(t *testing.T) {
 		}
 	}
 	if err := a.Lock(); err == nil || a.Lease() != nil {
-		t.Errorf("Lock of a driver that is closed: %v, want an error", err)
+		t.Errorf("Lock of a closed driver: %v, want an error", err)
 	}
 }
 
@@ -260,10 +260,10 @@ func TestUnlockOfWhatIsNotHeldIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := b.Unlock(); !errors.Is(err, database.ErrNotLocked) {
-		t.Errorf("Unlock of what another holds: %v, want ErrNotLocked", err)
+		t.Errorf("Unlock of another process's lock: %v, want ErrNotLocked", err)
 	}
 	if !a.Lease().Valid() {
-		t.Error("that took the lock from its holder")
+		t.Error("the holder lost the lock to the failed Unlock of another process")
 	}
 	if err := a.Unlock(); err != nil {
 		t.Error(err)
@@ -292,7 +292,7 @@ func TestNoMigrationBeginsOnceTheLeaseIsLost(t *testing.T) {
 		t.Errorf("Up: %v, want ErrLost", err)
 	}
 	if !slices.Equal(db.ran, []string{"a", "b"}) || db.version != 2 || db.dirty {
-		t.Errorf("%v ran, and the version is %d, dirty %v; want a and b, and 2", db.ran, db.version, db.dirty)
+		t.Errorf("got %v run, version %d, dirty %v; want a and b, and version 2", db.ran, db.version, db.dirty)
 	}
 	if err := d.Lock(); err != nil {
 		t.Fatal(err)
@@ -348,6 +348,6 @@ func TestTheLockOfAKilledProcessIsGranted(t *testing.T) {
 	m := migrated(t, holdfastmigrate.New(db, locks, name, time.Minute))
 	m.LockTimeout = 2 * time.Minute
 	if err := m.Up(); err != nil || len(db.ran) != len(files) {
-		t.Errorf("Up once it is killed: %v, and %v ran", err, db.ran)
+		t.Errorf("Up after the other process was killed: %v; ran %v", err, db.ran)
 	}
 }

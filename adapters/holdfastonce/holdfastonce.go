@@ -11,12 +11,12 @@
 //
 // # What is promised
 //
-// While a value is in the cache no process computes it. While one process computes it no other does, and those
-// that waited take the value from the cache. If a process is killed during a computation, the next waiter
-// computes when the lease has expired. An error of a computation is returned to its caller and not cached: the
-// waiters compute one after another.
+// While a value is in the cache, no process computes it. While one process computes it, no other
+// does, and those that waited take the value from the cache. If a process is killed during a
+// computation, the next waiter computes when the lease has expired. An error of a computation is
+// returned to its caller and not cached: the waiters compute one after another.
 //
-// # What is not
+// # What is not promised
 //
 // If the lease is lost during a computation, its context ends, and another process may compute the value too.
 // A value computed after that is not put into the cache, and its caller gets [holdfast.ErrLost]. A loss
@@ -36,8 +36,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A Cache is where values are kept, by key. Both functions are called by many goroutines at a
-// time, and Set of one key by one process at a time.
+// A Cache stores values by key. Many goroutines at a time call both functions, but only one process
+// at a time calls Set for a key.
 type Cache[T any] struct {
 	// Get returns the value of the key, and whether there is one. An error is returned to the caller
 	// of Do: with no answer from the cache, all processes would compute one after another.
@@ -53,7 +53,7 @@ type Once[T any] struct {
 	cache Cache[T]
 }
 
-// LockPrefix stands before the key in the name of its lock.
+// LockPrefix precedes the key in the name of its lock.
 const LockPrefix = "once/"
 
 // New returns a Once. Processes that share a cache share a store, and give a key the same meaning.
@@ -62,17 +62,17 @@ func New[T any](locks *holdfast.Locker, cache Cache[T]) *Once[T] {
 	return &Once[T]{locks, cache}
 }
 
-// A SetError is what Do returns, with the value, if the value was computed and Set failed: others will
-// compute it again.
+// A SetError is what Do returns, with the value, if the value was computed and Set failed: others
+// will compute it again.
 type SetError struct {
 	Key string // of the value
 	Err error  // of Set
 }
 
-// Error says which key and why.
+// Error returns the key and the reason.
 func (e *SetError) Error() string { return fmt.Sprintf("cache %q: %v", e.Key, e.Err) }
 
-// Unwrap is the error of Set.
+// Unwrap returns the error of Set.
 func (e *SetError) Unwrap() error { return e.Err }
 
 // Do returns the value of the key: from the cache, or by compute. The context of compute ends
@@ -108,7 +108,7 @@ func (o *Once[T]) Do(ctx context.Context, key string, compute func(context.Conte
 		return nil
 	})
 	if released := (*holdfast.ReleaseError)(nil); errors.As(err, &released) && released.Err == nil && !errors.Is(err, holdfast.ErrLost) {
-		err = nil // it is unknown whether the lock is free already; the value is good
+		err = nil // it is unknown whether the lock is free already, but the value is valid
 	}
 	switch {
 	case err != nil:

@@ -78,14 +78,14 @@ func TestAValueIsComputedOnceForAllProcesses(t *testing.T) {
 				all.Go(func() {
 					v, err := once.Do(t.Context(), key, func(ctx context.Context) (int, error) {
 						if l := holdfast.LeaseFrom(ctx); l == nil || !l.Valid() {
-							t.Error("a computation has no lease")
+							t.Error("a running computation has no lease")
 						}
 						time.Sleep(time.Minute)
 						computed.Add(1)
 						return 42, nil
 					})
 					if v != 42 || err != nil {
-						t.Errorf("%d, %v", v, err)
+						t.Errorf("Do: got %d, %v, want 42", v, err)
 					}
 				})
 			}
@@ -105,7 +105,7 @@ func TestACachedValueNeedsNoLock(t *testing.T) {
 	cache.values.Store(key, 7)
 	once := holdfastonce.New(lockerOn(t, s), cache.cache())
 	if v, err := once.Do(t.Context(), key, nil); v != 7 || err != nil {
-		t.Errorf("%d, %v", v, err)
+		t.Errorf("Do: got %d, %v, want 7", v, err)
 	}
 }
 
@@ -129,10 +129,10 @@ func TestAnErrorIsNotCachedAndTheNextComputes(t *testing.T) {
 		<-began
 		v, err := next.Do(t.Context(), key, func(context.Context) (int, error) { return 2, nil })
 		if v != 2 || err != nil {
-			t.Errorf("the next: %d, %v", v, err)
+			t.Errorf("the next Do: got %d, %v, want 2", v, err)
 		}
 		if err := <-failed; !errors.Is(err, broken) {
-			t.Errorf("the first: %v, want its error", err)
+			t.Errorf("the first Do: %v, want the error of its function", err)
 		}
 	})
 }
@@ -145,7 +145,7 @@ func TestAPanicGivesTheKeyToTheNext(t *testing.T) {
 		once.Do(t.Context(), key, func(context.Context) (int, error) { panic("oh") })
 	}()
 	if v, err := once.Do(t.Context(), key, func(context.Context) (int, error) { return 2, nil }); v != 2 || err != nil {
-		t.Errorf("%d, %v", v, err)
+		t.Errorf("Do after the panic: got %d, %v, want 2", v, err)
 	}
 }
 
@@ -161,11 +161,11 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = holdfastonce.New(lockerOn(t, s), cache.cache()).Do(ctx, key, func(context.Context) (int, error) {
-			t.Error("it computes beside another")
+			t.Error("computed while another process computes")
 			return 0, nil
 		})
 		if !errors.Is(err, holdfast.ErrNotRun) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v, want ErrNotRun and the context's error", err)
+			t.Errorf("Do: %v, want ErrNotRun and the context's error", err)
 		}
 	})
 }
@@ -182,10 +182,10 @@ func TestAfterALossNothingIsCached(t *testing.T) {
 		})
 		s.Fail(nil)
 		if v != 0 || !errors.Is(err, holdfast.ErrLost) {
-			t.Errorf("%d, %v; want ErrLost", v, err)
+			t.Errorf("Do: got %d, %v; want 0 and ErrLost", v, err)
 		}
 		if v, ok := cache.values.Load(key); ok {
-			t.Errorf("cached %v", v)
+			t.Errorf("cached %v after the loss, want nothing", v)
 		}
 	})
 }
@@ -201,7 +201,7 @@ func TestAReleaseWithoutAnAnswerCostsNoValue(t *testing.T) {
 		})
 		s.Fail(nil)
 		if v != 1 || err != nil {
-			t.Errorf("%d, %v", v, err)
+			t.Errorf("Do: got %d, %v, want 1", v, err)
 		}
 	})
 }
@@ -211,16 +211,16 @@ func TestErrorsOfTheCacheAreReturned(t *testing.T) {
 	get := shared{getErr: away}
 	locks := lockerOn(t, memstore.New())
 	if _, err := holdfastonce.New(locks, get.cache()).Do(t.Context(), key, func(context.Context) (int, error) {
-		t.Error("it computes")
+		t.Error("computed though Get failed")
 		return 0, nil
 	}); !errors.Is(err, away) {
-		t.Errorf("%v, want that of Get", err)
+		t.Errorf("Do: %v, want the error of Get", err)
 	}
 	set := shared{setErr: away}
 	v, err := holdfastonce.New(locks, set.cache()).Do(t.Context(), key, func(context.Context) (int, error) { return 3, nil })
 	unset := (*holdfastonce.SetError)(nil)
 	if v != 3 || !errors.As(err, &unset) || !errors.Is(err, away) {
-		t.Errorf("%d, %v; want the value and a SetError", v, err)
+		t.Errorf("Do: got %d, %v; want the value and a SetError", v, err)
 	}
 }
 
@@ -264,11 +264,11 @@ func TestAValueOfAKilledProcessIsComputedByTheNext(t *testing.T) {
 	}()
 	v, err := holdfastonce.New(locks, new(shared).cache()).Do(t.Context(), key, func(context.Context) (int, error) {
 		if !killed.Load() {
-			t.Error("it computes while the other process does")
+			t.Error("computed while the other process does")
 		}
 		return 5, nil
 	})
 	if v != 5 || err != nil {
-		t.Errorf("%d, %v", v, err)
+		t.Errorf("Do after the other process was killed: got %d, %v, want 5", v, err)
 	}
 }

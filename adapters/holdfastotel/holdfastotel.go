@@ -9,16 +9,17 @@
 //	holdfast wait    from the call to the grant, or to the end of a claim that got no hold
 //	holdfast hold    from the grant to the release, or the loss
 //
-// The parent of both is the span in the context of the claim. The attributes are
-// holdfast.name, holdfast.store, holdfast.id, holdfast.token and holdfast.outcome: granted,
-// handed_over, refused, canceled or failed of a wait; released or lost of a hold. A claim that is refused has
-// holdfast.blocked_by, which says who holds the name. A claim that fails, a loss, and a release with an unknown
-// outcome have the status Error. A renewal that failed and a request to give up are events of the hold.
+// The parent of both is the span in the context of the claim. The attributes are holdfast.name,
+// holdfast.store, holdfast.id, holdfast.token and holdfast.outcome: granted, handed_over, refused,
+// canceled or failed for a wait; released or lost for a hold. A refused claim has
+// holdfast.blocked_by, which says who holds the name. A claim that fails, a loss, and a release
+// with an unknown outcome have the status Error. A failed renewal and a request to give up are
+// events of the hold.
 //
-// If the name is handed over inside the process, one call to the store serves several claims. The hold of each
-// claim after the first is linked to the hold that the store granted.
+// If the name is handed over inside the process, one call to the store serves several claims. The
+// hold of each claim after the first is linked to the hold that the store granted.
 //
-// Renewals are sent many in one call, which belongs to no single trace, and have no span. The
+// One call sends many renewals. It belongs to no single trace, so renewals have no span, and the
 // spans of a driver for such a call have no parent.
 //
 // # Metrics
@@ -39,8 +40,8 @@
 //
 // # Elections
 //
-// A standby candidate may wait for days. So waits, refusals and hold times of elections are not reported: they
-// would hide those of locks. Their holds, losses and failures are reported.
+// A standby candidate may wait for days. So waits, refusals and hold times of elections are not
+// reported: they would hide those of locks. Their holds, losses and failures are reported.
 //
 // # Limits
 //
@@ -67,18 +68,18 @@ import (
 
 const scope = "github.com/holdfast-go/holdfast/adapters/holdfastotel"
 
-// Options of a Telemetry; nil is the same as an empty one.
+// Options configure a Telemetry; nil is the same as an empty one.
 type Options struct {
 	TracerProvider trace.TracerProvider // default: the global one
 	MeterProvider  metric.MeterProvider // default: the global one
-	// Label returns the value of the metrics' attribute "name" for the name of a lock, one
-	// of a few values, as each is a series: "invoice" for invoice/42. It must be quick,
-	// always return the same value for a name, and be safe for concurrent use. Default:
+	// Label returns the value of the metrics' attribute "name" for the name of a lock: "invoice"
+	// for invoice/42. It must return one of a few values, because each is a series. It must be
+	// quick, always return the same value for a name, and be safe for concurrent use. Default:
 	// metrics have no such attribute. Spans always have the whole name.
 	Label func(name string) string
 }
 
-// A Telemetry turns events into spans and metrics. It may be used for several lockers at a
+// A Telemetry turns events into spans and metrics. One Telemetry may serve several lockers at a
 // time. Its methods are safe for concurrent use.
 type Telemetry struct {
 	tracer trace.Tracer
@@ -94,8 +95,8 @@ type Telemetry struct {
 	open   openHolds
 }
 
-// New returns a Telemetry. Its errors are those of the meter that makes the instruments.
-// o may be nil.
+// New returns a Telemetry. Its errors are those of the meter that creates the instruments. o may be
+// nil.
 func New(o *Options) (*Telemetry, error) {
 	if o == nil {
 		o = &Options{}
@@ -176,7 +177,7 @@ func (t *Telemetry) Observe(e holdfast.Event) {
 	}
 }
 
-// measure counts.
+// measure updates the metrics.
 func (t *Telemetry) measure(e holdfast.Event) {
 	set := t.of(e)
 	with := metric.WithAttributeSet(set)
@@ -223,8 +224,9 @@ func (t *Telemetry) measure(e holdfast.Event) {
 
 const indeterminate = "indeterminate"
 
-// reason is one of a few. A claim whose context ended before the store had answered
-// is indeterminate too.
+// reason returns one of a few values. A claim whose context ended before the store had answered is
+// indeterminate too. holdfastprom has the same function, and must return the same: they share no
+// internal package, since the root module in use may be newer than this module.
 func reason(err error) string {
 	for _, r := range []struct {
 		err  error
@@ -240,8 +242,8 @@ func reason(err error) string {
 	return "other"
 }
 
-// of returns the attributes of an event's metrics. The counters that alerts are made of
-// begin at 0 together, so that an increase is seen from the first loss on.
+// of returns the attributes of an event's metrics. The counters that alerts use begin at 0
+// together, so that an increase is seen from the first loss on.
 func (t *Telemetry) of(e holdfast.Event) attribute.Set {
 	key := [2]string{strings.ToValidUTF8(e.Store, "\uFFFD")}
 	if t.label != nil {
@@ -270,7 +272,7 @@ func (t *Telemetry) of(e holdfast.Event) attribute.Set {
 	return set
 }
 
-// about is what a span of the event has.
+// about returns the attributes of a span for the event.
 func about(e holdfast.Event) []attribute.KeyValue {
 	all := []attribute.KeyValue{
 		attribute.String("holdfast.name", strings.ToValidUTF8(e.Name, "\uFFFD")),
@@ -287,7 +289,7 @@ func about(e holdfast.Event) []attribute.KeyValue {
 
 func outcome(of string) attribute.KeyValue { return attribute.String("holdfast.outcome", of) }
 
-// waited makes the span of a wait that has ended.
+// waited creates the span of a wait that has ended.
 func (t *Telemetry) waited(e holdfast.Event) {
 	now := time.Now()
 	_, span := t.tracer.Start(e.Context, "holdfast wait", trace.WithTimestamp(now.Add(-e.After)), trace.WithAttributes(about(e)...))

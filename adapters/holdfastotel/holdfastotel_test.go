@@ -116,7 +116,7 @@ func (c *collected) only(t testing.TB, name string) tracetest.SpanStub {
 	t.Helper()
 	these := c.named(name)
 	if len(these) != 1 {
-		t.Fatalf("%d spans %q, want one", len(these), name)
+		t.Fatalf("got %d spans %q, want one", len(these), name)
 	}
 	return these[0]
 }
@@ -192,7 +192,7 @@ func TestMetricsCountWhatALockerDoes(t *testing.T) {
 		count("holdfast.losses", 1)
 		count("holdfast.holds", 0)
 		if v := c.value(t, "holdfast.failures", failure("renewal")...); v < 10 {
-			t.Errorf("%v attempts to renew failed in 20 s, want one at least each second", v)
+			t.Errorf("%v renewals failed in 20 s, want at least one each second", v)
 		}
 		mem.Fail(nil)
 		three := lock(t, locks, t.Context(), "three")
@@ -230,20 +230,20 @@ func TestSpansHaveTheClaimsSpanAsParent(t *testing.T) {
 		for name, want := range map[string]time.Duration{"holdfast wait": 3 * time.Second, "holdfast hold": 5 * time.Second} {
 			s := c.named(name)[1]
 			if s.Parent.SpanID() != request.SpanContext().SpanID() || s.SpanContext.TraceID() != request.SpanContext().TraceID() {
-				t.Errorf("%s: its parent is %v, want that of the request", name, s.Parent)
+				t.Errorf("%s: got parent %v, want the span of the request", name, s.Parent)
 			}
 			if d := s.EndTime.Sub(s.StartTime); d < want || d > want+time.Second {
-				t.Errorf("%s: %v long, want %v", name, d, want)
+				t.Errorf("%s: lasted %v, want %v", name, d, want)
 			}
 			if attr(s, "holdfast.id") != lease.ID() || attr(s, "holdfast.token") != fmt.Sprint(lease.Token()) || attr(s, "holdfast.name") != "a" {
-				t.Errorf("%s: %v", name, s.Attributes)
+				t.Errorf("%s: got attributes %v", name, s.Attributes)
 			}
 		}
 		if o := attr(c.named("holdfast wait")[1], "holdfast.outcome"); o != "granted" {
-			t.Errorf("the outcome of the wait is %q", o)
+			t.Errorf("got outcome %q of the wait, want granted", o)
 		}
 		if o := attr(c.named("holdfast hold")[1], "holdfast.outcome"); o != "released" {
-			t.Errorf("the outcome of the hold is %q", o)
+			t.Errorf("got outcome %q of the hold, want released", o)
 		}
 	})
 }
@@ -283,10 +283,10 @@ func TestHandOversAreLinkedToTheHoldThatWasGranted(t *testing.T) {
 			}
 		}
 		if n := len(c.named("holdfast hold")); n != 3 || linked != 2 {
-			t.Errorf("%d holds and %d linked, want 3 and 2", n, linked)
+			t.Errorf("got %d holds and %d linked, want 3 and 2", n, linked)
 		}
 		if v := c.value(t, "holdfast.handovers"); v != 2 {
-			t.Errorf("%v hand-overs, want 2", v)
+			t.Errorf("got %v hand-overs, want 2", v)
 		}
 	})
 }
@@ -355,18 +355,18 @@ func TestASpanSaysWhyAClaimGotNoHold(t *testing.T) {
 		synctest.Wait()
 		waits := c.named("holdfast wait")
 		if len(waits) != 3 {
-			t.Fatalf("%d waits, want 3", len(waits))
+			t.Fatalf("got %d waits, want 3", len(waits))
 		}
 		refused, failed := waits[1], waits[2]
 		if attr(refused, "holdfast.outcome") != "refused" || !strings.Contains(attr(refused, "holdfast.blocked_by"), "held by") || refused.Status.Code == codes.Error {
-			t.Errorf("of the refused claim: %v %v", refused.Attributes, refused.Status)
+			t.Errorf("refused claim: got %v %v", refused.Attributes, refused.Status)
 		}
 		if attr(failed, "holdfast.outcome") != "failed" || failed.Status.Code != codes.Error {
-			t.Errorf("of the failed claim: %v %v", failed.Attributes, failed.Status)
+			t.Errorf("failed claim: got %v %v", failed.Attributes, failed.Status)
 		}
 		c.Observe(holdfast.Event{Kind: holdfast.EventFailed, Name: "c", Err: context.Canceled})
 		if last := c.named("holdfast wait")[3]; attr(last, "holdfast.outcome") != "canceled" || last.Status.Code == codes.Error {
-			t.Errorf("of the canceled claim: %v %v", last.Attributes, last.Status)
+			t.Errorf("canceled claim: got %v %v", last.Attributes, last.Status)
 		}
 	})
 }
@@ -383,10 +383,10 @@ func TestALossIsAnErrorOfTheHoldsSpan(t *testing.T) {
 		synctest.Wait()
 		s := c.only(t, "holdfast hold")
 		if attr(s, "holdfast.outcome") != "lost" || s.Status.Code != codes.Error {
-			t.Errorf("%v %v", s.Attributes, s.Status)
+			t.Errorf("got %v %v, want the outcome lost and an error", s.Attributes, s.Status)
 		}
 		if len(s.Events) == 0 || s.Events[0].Name != "renewal failed" {
-			t.Errorf("its events are %v, want renewals that failed", s.Events)
+			t.Errorf("got events %v, want failed renewals", s.Events)
 		}
 	})
 }
@@ -417,7 +417,7 @@ func TestAStandbyCandidateIsNotCountedAsAWait(t *testing.T) {
 		}
 		synctest.Wait()
 		if v := c.value(t, "holdfast.holds"); v != 1 {
-			t.Errorf("%v holds, want 1", v)
+			t.Errorf("got %v holds, want 1", v)
 		}
 		next.Release()
 		synctest.Wait()
@@ -427,7 +427,7 @@ func TestAStandbyCandidateIsNotCountedAsAWait(t *testing.T) {
 			}
 		}
 		if w, h := len(c.named("holdfast wait")), len(c.named("holdfast hold")); w != 0 || h != 2 {
-			t.Errorf("%d spans of waits and %d of terms, want 0 and 2", w, h)
+			t.Errorf("got %d spans of waits and %d of holds, want 0 and 2", w, h)
 		}
 	})
 }
@@ -444,13 +444,13 @@ func TestNamesAreNoAttributeUnlessAskedFor(t *testing.T) {
 	}
 	const renewals = "holdfast.renewal.lateness"
 	if v := none.value(t, renewals, attribute.String("store", "s\uFFFD")); v != 2000 {
-		t.Errorf("%v of all, want 2000", v)
+		t.Errorf("got %v renewals in all, want 2000", v)
 	}
 	if v := none.value(t, renewals, attribute.String("name", "order")); v != -1 {
-		t.Errorf("%v with a name, want none", v)
+		t.Errorf("got %v renewals with a name, want none", v)
 	}
 	if v := some.value(t, renewals, attribute.String("name", "order")); v != 1000 {
-		t.Errorf("%v of one family, want 1000", v)
+		t.Errorf("got %v renewals of one family, want 1000", v)
 	}
 }
 
@@ -469,10 +469,10 @@ func TestATelemetryIsUsedByManyAtATime(t *testing.T) {
 	}
 	all.Wait()
 	if w, h := len(c.named("holdfast wait")), len(c.named("holdfast hold")); w != 400 || h != 400 {
-		t.Errorf("%d waits and %d holds, want 400 of each", w, h)
+		t.Errorf("got %d waits and %d holds, want 400 of each", w, h)
 	}
 	if v := c.value(t, "holdfast.holds"); v != 0 {
-		t.Errorf("%v holds, want none", v)
+		t.Errorf("got %v holds, want none", v)
 	}
 }
 
@@ -525,6 +525,6 @@ func TestTheWaitForAKilledProcessIsReported(t *testing.T) {
 		t.Errorf("%v", w.Attributes)
 	}
 	if v := c.value(t, "holdfast.wait"); v != 1 {
-		t.Errorf("%v waits, want 1", v)
+		t.Errorf("got %v waits, want 1", v)
 	}
 }

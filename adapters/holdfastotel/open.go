@@ -7,15 +7,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// openHolds are the spans of holds that have not ended. Leases to which a name was handed on
-// one after another have the same id, and tokens of their own. The events of a hold that was
-// upgraded have the token of its grant.
+// openHolds has the spans of holds that have not ended. Leases to which a name was handed on one
+// after another have the same id, and tokens of their own. The events of an upgraded hold have the
+// token of its grant.
 //
-// Events of one hold come from several goroutines. A hand-over can be reported before the
-// release by which it came about, and after the loss of the hold that it is about.
+// Events of one hold come from several goroutines. A hand-over can be reported before the release
+// that caused it, and after the loss of the hold that it begins.
 type openHolds struct {
 	open map[store.ID][]openHold
-	// What was before, of the newest ids: two generations, so that their number is bounded.
+	// The past of the newest ids, in two generations, so that their number is bounded.
 	young, old map[store.ID]past
 }
 
@@ -37,7 +37,7 @@ func newOpenHolds() openHolds {
 	return openHolds{open: map[store.ID][]openHold{}, young: map[store.ID]past{}}
 }
 
-// before returns the span of the grant by which the hold came, and its end if that was
+// before returns the span of the grant that the hold came from, and the end of the hold if that was
 // reported already.
 func (o *openHolds) before(e holdfast.Event) (grant trace.SpanContext, early *holdfast.Event) {
 	was := o.past(e.ID)
@@ -73,7 +73,7 @@ func (o *openHolds) find(e holdfast.Event) (openHold, bool) {
 	return openHold{}, false
 }
 
-// remove takes out the hold that has ended.
+// remove removes a hold that has ended.
 func (o *openHolds) remove(e holdfast.Event) (openHold, bool) {
 	i := o.index(e)
 	if i < 0 {

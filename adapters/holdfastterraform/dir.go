@@ -8,8 +8,8 @@ import (
 	"path"
 )
 
-// Dir keeps states in files below a directory, which is made when it is needed. A state is
-// NAME.tfstate there, for its owner to read, and is replaced as a whole.
+// Dir keeps states in files below a directory, which is created when it is needed. A state is
+// NAME.tfstate there. Only its owner can read it, and it is replaced as a whole.
 func Dir(dir string) States { return files(dir) }
 
 type files string
@@ -47,7 +47,7 @@ func (f files) Put(ctx context.Context, name string, state []byte) error {
 			return err
 		}
 	}
-	next := file(name) + ".new" // one writer at a time: it has the lock
+	next := file(name) + ".new" // there is one writer at a time: it has the lock
 	defer root.Remove(next)
 	to, err := root.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package holdfastterraform is a server for the http backend of Terraform and OpenTofu: it keeps states in a
-// storage of your choice, and locks them.
+// Package holdfastterraform is a server for the http backend of Terraform and OpenTofu: it stores
+// states in a storage of your choice, and locks them.
 //
 //	backend := holdfastterraform.New(locks, holdfastterraform.Dir("/var/lib/states"))
 //	http.Handle("/states/", http.StripPrefix("/states/", backend))
@@ -14,36 +14,36 @@
 //	  }
 //	}
 //
-// The path is the name of the state, here "network". The name of its lock is [LockPrefix] and that name. There
-// is no authentication and no bound to the size of a state: states have secrets, so put your own handler before
-// this one, and [http.MaxBytesHandler].
+// The path is the name of the state, here "network". The name of its lock is [LockPrefix] and that
+// name. There is no authentication and no limit to the size of a state: states have secrets, so put
+// your own handler before this one, and [http.MaxBytesHandler].
 //
 // # Locks
 //
-// The server process holds a lock, from LOCK to UNLOCK, and renews it. A LOCK that is refused is answered by
-// 423 with the lock info of the holder. A state is written only by a request that has the ID
-// of the lock: one without a lock, as with -lock=false or without a lock_address, is refused by 409.
+// The server process holds a lock, from LOCK to UNLOCK, and renews it. A refused LOCK is answered
+// by 423 with the lock info of the holder. Only a request that has the ID of the lock can write a
+// state: a request without a lock, as with -lock=false or without a lock_address, is refused by
+// 409.
 //
 // A client that dies keeps its state locked. Unlock it as with other backends: "tofu force-unlock ID". Or give
 // locks a MaxHold, after which any lock is lost.
 //
-// # When the lock is lost
-//
-// If the server process dies, the lock expires after the TTL. The client does not notice, and goes on changing
-// the infrastructure: the protocol has no message for it. Its later writes are refused by 409, even by a new
-// server process, as another client may have had the lock meanwhile. The client keeps its state in
-// errored.tfstate and says so; check what changed meanwhile, then run "tofu state push". The same happens when
-// the store does not answer for the TTL. A TTL of minutes makes this rare: then it is so long that a restart
-// blocks a locked state. [holdfast.Locker.Close] gives all locks back: stop the server when no client works.
-// All of this was tried with OpenTofu 1.12.6.
+// If the server process dies, the lock expires after the TTL. The client does not notice, and
+// continues to change the infrastructure: the protocol has no message for it. Its later writes are
+// refused by 409, even by a new server process, because another client may have had the lock
+// meanwhile. The client keeps its state in errored.tfstate and says so; check what changed
+// meanwhile, then run "tofu state push". The same happens if the store does not answer for the TTL.
+// A TTL of minutes makes this rare, but a locked state then stays locked that long after a restart.
+// [holdfast.Locker.Close] releases all locks: stop the server when no client works. All of this was
+// tried with OpenTofu 1.12.6.
 //
 // # Several servers
 //
-// Two server processes on one store never grant the same lock. But only the process that was asked for the lock
-// takes the state that it protects, so route the requests of a state to one process: by its path. Another
-// process refuses a LOCK and answers with the holder's ID correctly. An UNLOCK with the ID of the holder that
-// comes to a process other than the holder's breaks the lock: it is free when the hold has expired, after the
-// TTL at the latest.
+// Two server processes on one store never grant the same lock. But only the process that was asked
+// for the lock accepts the state that it protects, so route the requests of a state to one process:
+// by its path. Another process refuses a LOCK and answers with the holder's ID correctly. If
+// another process gets an UNLOCK with the holder's ID, it breaks the lock, which is free when the
+// hold has expired, after the TTL at the latest.
 package holdfastterraform
 
 import (
@@ -61,7 +61,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// LockPrefix stands before the name of a state in the name of its lock.
+// LockPrefix precedes the name of a state in the name of its lock.
 const LockPrefix = "terraform/"
 
 // States keeps states by name. Its methods are called by many goroutines at a time, but Put and
@@ -70,7 +70,7 @@ const LockPrefix = "terraform/"
 type States interface {
 	// Get returns the state, or nil if there is none.
 	Get(ctx context.Context, name string) ([]byte, error)
-	// Put replaces the state as a whole. If ctx ends before, it should not.
+	// Put replaces the state as a whole. It should not if ctx ends before.
 	Put(ctx context.Context, name string, state []byte) error
 	// Delete removes the state. A missing state is no error.
 	Delete(ctx context.Context, name string) error
@@ -91,8 +91,7 @@ type held struct {
 	info  []byte // as the client gave it
 	id    string
 	lease *holdfast.Lease
-	// Its element is taken out while the state is written, so that no other client gets the
-	// lock.
+	// Its element is taken out while the state is written, so that no other client gets the lock.
 	turn chan struct{}
 }
 
@@ -101,7 +100,7 @@ func New(locks *holdfast.Locker, states States) *Backend {
 	return &Backend{locks: locks, states: states, held: map[string]*held{}}
 }
 
-// A lockInfo is what clients call so.
+// A lockInfo is the lock info of the protocol.
 type lockInfo struct {
 	ID        string
 	Operation string
@@ -180,7 +179,7 @@ func (b *Backend) change(w http.ResponseWriter, r *http.Request, name string, do
 	}
 }
 
-// holding is the lock of a state that this process holds, or nil.
+// holding returns the lock of a state that this process holds, or nil.
 func (b *Backend) holding(name string) *held {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -201,7 +200,7 @@ func locked(w http.ResponseWriter, info []byte) {
 	w.Write(info)
 }
 
-// info reads the lock info that a request has. Of an empty body it is empty.
+// info reads the lock info of a request. For an empty body it is empty.
 func info(w http.ResponseWriter, r *http.Request) (body []byte, i lockInfo, ok bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxInfo))
 	if err == nil && len(body) > 0 {
@@ -251,7 +250,7 @@ func (b *Backend) lock(w http.ResponseWriter, r *http.Request, name string) {
 	}
 }
 
-// note is what the holder of a lock is known by: its ID, and who it is.
+// note returns the note by which others know the holder of a lock: its ID, and who it is.
 func note(i lockInfo) string {
 	text := strings.ToValidUTF8(i.ID+" "+i.Who, "")
 	for len(text) > 100 {
@@ -261,7 +260,7 @@ func note(i lockInfo) string {
 	return text
 }
 
-// lockInfoOf is what this process knows of a lock that another process holds.
+// lockInfoOf returns what this process knows of a lock that another process holds.
 func lockInfoOf(e *holdfast.HeldError) (i lockInfo) {
 	i.Info = e.Who()
 	if len(e.Holders) > 0 {
@@ -271,7 +270,7 @@ func lockInfoOf(e *holdfast.HeldError) (i lockInfo) {
 	return i
 }
 
-// unlock gives a lock back: for its client, and for force-unlock, which has the ID alone, or, of
+// unlock releases a lock: for its client, and for force-unlock, which sends only the ID, or, from
 // old clients, nothing.
 func (b *Backend) unlock(w http.ResponseWriter, r *http.Request, name string) {
 	body, i, ok := info(w, r)
@@ -295,7 +294,7 @@ func (b *Backend) unlock(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	b.mu.Unlock()
 	switch err := h.lease.Release(); {
-	case errors.Is(err, holdfast.ErrReleased): // two asked at a time
+	case errors.Is(err, holdfast.ErrReleased): // two requests at a time
 	case errors.Is(err, holdfast.ErrLost):
 		http.Error(w, err.Error(), http.StatusConflict)
 	case err != nil:
@@ -303,7 +302,7 @@ func (b *Backend) unlock(w http.ResponseWriter, r *http.Request, name string) {
 	}
 }
 
-// breakLock takes a lock away that another process of this server holds.
+// breakLock breaks a lock that another process of this server holds.
 func (b *Backend) breakLock(w http.ResponseWriter, r *http.Request, name, id string) {
 	status, err := b.locks.Look(r.Context(), LockPrefix+name)
 	if err != nil {

@@ -80,7 +80,7 @@ func TestAStateIsWrittenByTheClientWithTheLock(t *testing.T) {
 	c.want(200, "POST", "/net?ID=0a-1", `{"serial":1}`)
 	c.want(200, "POST", "/net?ID=0a-1", `{"serial":2}`)
 	if text := c.want(200, "GET", "/net", ""); text != `{"serial":2}` {
-		t.Errorf("the state is %s", text)
+		t.Errorf("got state %s, want serial 2", text)
 	}
 	c.want(200, "UNLOCK", "/net", alice)
 	c.want(200, "LOCK", "/net", bob)
@@ -93,7 +93,7 @@ func TestARefusedLockIsAnsweredWithTheHoldersInfo(t *testing.T) {
 	c := client{t, holdfastterraform.New(lockerOn(t, memstore.New(), nil), holdfastterraform.Dir(t.TempDir()))}
 	c.want(200, "LOCK", "/net", alice)
 	if text := c.want(423, "LOCK", "/net", bob); text != alice {
-		t.Errorf("the lock info is %s, want that of the holder", text)
+		t.Errorf("got lock info %s, want the holder's", text)
 	}
 	c.want(200, "LOCK", "/other/state", bob)
 }
@@ -106,7 +106,7 @@ func TestAClientWithoutTheLockWritesNothing(t *testing.T) {
 	c.want(200, "LOCK", "/net", alice)
 	for _, target := range []string{"/net", "/net?ID=0b-2"} {
 		if text := c.want(423, "POST", target, `{}`); text != alice {
-			t.Errorf("the lock info is %s, want that of the holder", text)
+			t.Errorf("got lock info %s, want the holder's", text)
 		}
 		c.want(423, "DELETE", target, "")
 	}
@@ -118,7 +118,7 @@ func TestForceUnlockGivesTheLockBack(t *testing.T) {
 	c.want(409, "UNLOCK", "/net", `{"ID":"0a-1"}`)
 	c.want(200, "LOCK", "/net", alice)
 	if text := c.want(423, "UNLOCK", "/net", `{"ID":"wrong"}`); text != alice {
-		t.Errorf("the lock info is %s, want that of the holder", text)
+		t.Errorf("got lock info %s, want the holder's", text)
 	}
 	c.want(200, "UNLOCK", "/net", `{"ID":"0a-1"}`)
 	c.want(409, "POST", "/net?ID=0a-1", `{}`)
@@ -139,7 +139,7 @@ func TestAnInvalidRequestIsRefused(t *testing.T) {
 	c.want(200, "LOCK", "/x/%2e%2e/%2e%2e/out", alice)
 	c.want(500, "POST", "/x/%2e%2e/%2e%2e/out?ID=0a-1", `{}`)
 	if _, err := os.Stat(dir + "/out.tfstate"); err == nil {
-		t.Error("a name led out of the directory")
+		t.Error("a name in the request wrote a file outside the directory")
 	}
 }
 
@@ -155,7 +155,7 @@ func TestAServerKnowsTheLocksOfAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		if info.ID != "0a-1" || info.Who != "alice@web-3" || !strings.Contains(info.Info, "held by") {
-			t.Errorf("the lock info is %+v", info)
+			t.Errorf("got lock info %+v, want that of alice@web-3", info)
 		}
 		two.want(409, "POST", "/net?ID=0a-1", `{}`) // it does not hold the lock
 		two.want(409, "UNLOCK", "/net", bob)
@@ -190,7 +190,7 @@ type slow struct {
 
 func (s slow) Put(ctx context.Context, name string, state []byte) error {
 	if l := holdfast.LeaseFrom(ctx); l == nil || l.Token() == 0 {
-		return errors.New("there is no lease")
+		return errors.New("got no lease")
 	}
 	close(s.began)
 	<-s.proceed
@@ -255,7 +255,7 @@ func TestAKilledServersClientWritesNothing(t *testing.T) {
 		return answer.StatusCode
 	}
 	if a, b := request("LOCK", "/net", alice), request("POST", "/net?ID=0a-1", `{"serial":1}`); a != 200 || b != 200 {
-		t.Fatalf("LOCK %d, POST %d", a, b)
+		t.Fatalf("LOCK %d, POST %d, want 200 and 200", a, b)
 	}
 	s, err := filestore.Open(dir+"/locks", nil)
 	if err != nil {
@@ -277,6 +277,6 @@ func TestAKilledServersClientWritesNothing(t *testing.T) {
 	next.want(200, "UNLOCK", "/net", bob)
 	next.want(409, "POST", "/net?ID=0a-1", `{"serial":2}`)
 	if text := next.want(200, "GET", "/net", ""); text != `{"serial":1}` {
-		t.Errorf("the state is %s", text)
+		t.Errorf("got state %s, want serial 1", text)
 	}
 }

@@ -4,22 +4,22 @@
 //	store.UseIn(composer)
 //	holdfasttusd.New(locks, "tusd/").UseIn(composer)
 //
-// A request for an upload that another request holds, on any server, asks that one to end, and continues
-// where it ended. If the store has notifications, the holder is asked at once. Otherwise it is asked with
-// its next renewal: set Options.RenewEvery, a third of the TTL unless set, well below tusd's
-// AcquireLockTimeout. On a store that cannot pass requests on (see [holdfast.Options.AskToGiveUp]) every
-// Lock is a [holdfast.ErrUnsupported].
+// If a request asks for an upload that another request holds, on any server, it asks that one to
+// end, and continues where it ended. If the store has notifications, the holder is asked at once.
+// Otherwise it is asked with its next renewal: set Options.RenewEvery, a third of the TTL unless
+// set, well below tusd's AcquireLockTimeout. On a store that cannot pass requests on (see
+// [holdfast.Options.AskToGiveUp]) every Lock is a [holdfast.ErrUnsupported].
 //
-// tusd 2.6 can end a request only while it reads the request's body. A request that is asked to end before that, right after
-// it got the lock, does not notice. The other one then waits until the chunk is complete, or for AcquireLockTimeout. It is
-// the same with tusd's own lockers.
+// tusd 2.6 can end a request only while it reads the request's body. A request that is asked to end
+// before that, right after it got the lock, does not notice. The other one then waits until the
+// chunk is complete, or for AcquireLockTimeout. tusd's own lockers behave the same.
 //
-// If the lease is lost, as after the process was suspended for longer than the TTL, tusd ends the request
-// as if another had asked for the upload. A chunk on its way to the data store can still arrive. A data
-// store that must refuse it can compare the token of [Locker.Lease].
+// If the lease is lost, for example after the process was suspended for longer than the TTL, tusd
+// ends the request as if another had asked for the upload. A chunk on its way to the data store can
+// still arrive. A data store that must refuse it can compare the token of [Locker.Lease].
 //
-// tusd ignores the error of Unlock. It sends an error of Lock that is not its own to the client, as it
-// does with errors of data stores: it may name a server.
+// tusd ignores the error of Unlock. It sends an error of Lock that is not its own to the client, as
+// it does with errors of data stores: the error may name a server.
 package holdfasttusd
 
 import (
@@ -50,8 +50,8 @@ var (
 	_ handler.Lock   = (*lock)(nil)
 )
 
-// New returns a Locker. The name of an upload's lock is the prefix and the upload's ID. As clients send IDs,
-// the prefix must be one that no other lock of the store begins with.
+// New returns a Locker. The name of an upload's lock is the prefix and the upload's ID. Clients
+// send IDs, so no other lock of the store may begin with the prefix.
 func New(locks *holdfast.Locker, prefix string) *Locker {
 	return &Locker{
 		locks:  locks.With(&holdfast.Options{AskToGiveUp: "another request for the upload"}),
@@ -60,11 +60,11 @@ func New(locks *holdfast.Locker, prefix string) *Locker {
 	}
 }
 
-// UseIn has the composer use this Locker.
+// UseIn makes the composer use this Locker.
 func (l *Locker) UseIn(composer *handler.StoreComposer) { composer.UseLocker(l) }
 
-// NewLock returns the lock of an upload, which is not held. An ID that cannot be in a name, as one that is
-// too long, is there by its hash.
+// NewLock returns the lock of an upload, which is not held. If the ID cannot be part of a name, for
+// example because it is too long, the name has its hash instead.
 func (l *Locker) NewLock(id string) (handler.Lock, error) {
 	name := l.prefix + id //mutant:tusd-name
 	if store.CheckName(name) != nil || !utf8.ValidString(name) {
@@ -89,9 +89,11 @@ type lock struct {
 	unlocked chan struct{}   // closed by Unlock
 }
 
-// Lock waits for the upload, and has others that hold it asked to unlock it. requestUnlock is called, once, when another
-// request asks for the upload, or its lease is lost. The error is handler.ErrLockTimeout if ctx ends first,
-// handler.ErrFileLocked if as many wait as Options.MaxWaiting allows, both with what [holdfast.Lock.Lock] returns, and else that.
+// Lock waits for the upload, and asks others that hold it to unlock it. It calls requestUnlock,
+// once, when another request asks for the upload, or its lease is lost. The error is
+// handler.ErrLockTimeout if ctx ends first, and handler.ErrFileLocked if as many wait as
+// Options.MaxWaiting allows, both with the error of [holdfast.Lock.Lock]. Any other error is that
+// one.
 func (l *lock) Lock(ctx context.Context, requestUnlock func()) error {
 	lease, err := l.locker.locks.Mutex(l.name).Lock(ctx)
 	switch {
@@ -121,8 +123,8 @@ func (l *lock) Lock(ctx context.Context, requestUnlock func()) error {
 	return nil
 }
 
-// Unlock releases the upload. The error is [holdfast.ErrLost] if the lease was lost meanwhile, and [holdfast.ErrReleased] if
-// this lock is not held.
+// Unlock releases the upload. The error is [holdfast.ErrLost] if the lease was lost meanwhile, and
+// [holdfast.ErrReleased] if this lock is not held.
 func (l *lock) Unlock() error {
 	l.mu.Lock()
 	lease := l.lease
@@ -134,7 +136,7 @@ func (l *lock) Unlock() error {
 	close(l.unlocked)
 	l.mu.Unlock()
 	l.locker.mu.Lock()
-	if l.locker.leases[l.id] == lease { // and not that of a later request, if this one was lost
+	if l.locker.leases[l.id] == lease { // not that of a later request, if this one was lost
 		delete(l.locker.leases, l.id)
 	}
 	l.locker.mu.Unlock()

@@ -58,7 +58,7 @@ func lockOf(t testing.TB, l *holdfasttusd.Locker, id string) handler.Lock {
 
 // never is the requestUnlock of a lock that no other request asks for.
 func never(t testing.TB) func() {
-	return func() { t.Error("requestUnlock is called, and nobody asks") }
+	return func() { t.Error("requestUnlock was called though no request waits") }
 }
 
 // These repeat tusd's own tests of its lockers, as it exports none.
@@ -73,13 +73,13 @@ func TestALockIsHeldUntilItsUnlock(t *testing.T) {
 			t.Fatal(err)
 		}
 		if l := a.Lease(upload); l == nil || !l.Valid() {
-			t.Error("an upload that is held has no lease")
+			t.Error("a held upload has no lease")
 		}
 		if err := lock.Unlock(); err != nil {
 			t.Fatal(err)
 		}
 		if a.Lease(upload) != nil {
-			t.Error("an upload that is not held has a lease")
+			t.Error("a released upload has a lease")
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestAWaitThatEndsIsALockTimeout(t *testing.T) {
 		synctest.Wait() // until it waits
 		cancel()
 		if err := <-result; !errors.Is(err, handler.ErrLockTimeout) {
-			t.Errorf("Lock that was cancelled: %v, want ErrLockTimeout", err)
+			t.Errorf("Lock with a canceled context: %v, want ErrLockTimeout", err)
 		}
 		if n := asked.Load(); n != 1 {
 			t.Errorf("requestUnlock was called %d times, want once", n)
@@ -133,7 +133,7 @@ func TestTheHolderIsAskedToUnlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !asked.Load() {
-		t.Error("the lock was granted twice")
+		t.Error("the lock was granted before the holder was asked to unlock it")
 	}
 	if err := b.Unlock(); err != nil {
 		t.Error(err)
@@ -155,10 +155,10 @@ func TestOneRequestOfManyHoldsAnUpload(t *testing.T) {
 					return
 				}
 				if together.Add(1) > 1 {
-					t.Error("two requests hold the upload")
+					t.Error("two requests hold the upload at once")
 				}
 				if !locker.Lease(upload).Valid() {
-					t.Error("a request that holds the upload has no lease")
+					t.Error("the request that holds the upload has no lease")
 				}
 				together.Add(-1)
 				if err := lock.Unlock(); err != nil {
@@ -178,10 +178,10 @@ func TestUnlockOfWhatIsNotHeldIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := b.Unlock(); !errors.Is(err, holdfast.ErrReleased) {
-		t.Errorf("Unlock of what another holds: %v, want ErrReleased", err)
+		t.Errorf("Unlock of another server's lock: %v, want ErrReleased", err)
 	}
 	if !locker.Lease(upload).Valid() {
-		t.Error("that took the lock from its holder")
+		t.Error("the holder lost the lock to the failed Unlock of another server")
 	}
 	if err := a.Unlock(); err != nil {
 		t.Error(err)
@@ -252,17 +252,17 @@ func TestAnyIDCanBeLocked(t *testing.T) {
 	for _, id := range []string{"", "a/b", strings.Repeat("x", 4096), "\xff\x00"} {
 		a, b := lockOf(t, lockerOn(t, s, nil), id), lockOf(t, lockerOn(t, s, nil), id)
 		if err := a.Lock(t.Context(), func() { a.Unlock() }); err != nil {
-			t.Errorf("%q: %v", id, err)
+			t.Errorf("%q: Lock: %v", id, err)
 			continue
 		}
 		if err := b.Lock(t.Context(), never(t)); err != nil {
-			t.Errorf("%q: %v", id, err)
+			t.Errorf("%q: second Lock: %v", id, err)
 		}
 		if err := b.Unlock(); err != nil {
-			t.Errorf("%q: %v", id, err)
+			t.Errorf("%q: Unlock: %v", id, err)
 		}
 		if err := a.Unlock(); !errors.Is(err, holdfast.ErrReleased) {
-			t.Errorf("%q was granted twice", id)
+			t.Errorf("%q: got the lock twice, want it released on request", id)
 		}
 	}
 }
@@ -311,7 +311,7 @@ func TestAnUploadGoesOnAtAnotherServer(t *testing.T) {
 	id := created.Header.Get("Location")
 	id = id[strings.LastIndexByte(id, '/')+1:]
 	if created.StatusCode != http.StatusCreated || id == "" {
-		t.Fatalf("POST: %s, and the upload is %q", created.Status, id)
+		t.Fatalf("POST: %s, got upload %q", created.Status, id)
 	}
 
 	body, hangs := io.Pipe()
@@ -351,14 +351,14 @@ func TestAnUploadGoesOnAtAnotherServer(t *testing.T) {
 	head := request(t, "HEAD", second.URL+"/files/"+id, nil)
 	offset := head.Header.Get("Upload-Offset")
 	if head.StatusCode != http.StatusOK || offset != "5" {
-		t.Fatalf("HEAD: %s, and the offset is %q, want 5", head.Status, offset)
+		t.Fatalf("HEAD: %s, got offset %q, want 5", head.Status, offset)
 	}
 	if here.Lease(id) != nil {
-		t.Error("the first server holds the upload still")
+		t.Error("the first server still holds the upload")
 	}
 	last := request(t, "PATCH", second.URL+"/files/"+id, strings.NewReader("56789"), "Upload-Offset", offset, "Content-Type", "application/offset+octet-stream")
 	if last.StatusCode != http.StatusNoContent || last.Header.Get("Upload-Offset") != "10" {
-		t.Errorf("PATCH: %s, and the offset is %q, want 10", last.Status, last.Header.Get("Upload-Offset"))
+		t.Errorf("PATCH: %s, got offset %q, want 10", last.Status, last.Header.Get("Upload-Offset"))
 	}
 	hangs.Close()
 	<-done
@@ -380,7 +380,7 @@ func TestAClientGetsTheErrorOfTusd(t *testing.T) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != handler.ErrLockTimeout.HTTPResponse.StatusCode || string(body) != handler.ErrLockTimeout.HTTPResponse.Body {
-		t.Errorf("GET: %s, %q, %v, want that of ErrLockTimeout", response.Status, body, err)
+		t.Errorf("GET: got %s, %q, %v, want those of ErrLockTimeout", response.Status, body, err)
 	}
 	if err := lock.Unlock(); err != nil {
 		t.Error(err)
@@ -425,7 +425,7 @@ func TestTheUploadOfAKilledProcessIsGranted(t *testing.T) {
 	go func() {
 		err := lock.Lock(t.Context(), never(t))
 		if !killed.Load() {
-			t.Error("Lock returns while the other process holds it")
+			t.Error("Lock returned while the other process holds the lock")
 		}
 		result <- err
 	}()
@@ -433,7 +433,7 @@ func TestTheUploadOfAKilledProcessIsGranted(t *testing.T) {
 	killed.Store(true)
 	other.Kill()
 	if err := <-result; err != nil {
-		t.Errorf("Lock once it is killed: %v", err)
+		t.Errorf("Lock after the other process was killed: %v", err)
 	}
 	if err := lock.Unlock(); err != nil {
 		t.Error(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
 )
 
-// reports checks the flags that ask for metrics or a span.
+// reports checks --metrics-file and --trace, and reports whether one of them is given.
 func (j *job) reports(metrics string, trace bool) (asked bool, err error) {
 	switch {
 	case metrics == "" && !trace: //mutant:report-off
@@ -26,7 +26,7 @@ func (j *job) reports(metrics string, trace bool) (asked bool, err error) {
 	return true, nil
 }
 
-// keepAccount begins the account of the run.
+// keepAccount starts the account of the run.
 func (j *job) keepAccount(metrics string, trace bool) {
 	l := newJournal(j)
 	a := &account{Version: version(), Names: j.names, Mode: l.mode, Weight: l.weight, Limit: l.limit, Program: filepath.Base(j.argv[0]), PID: frontPID(), Began: begun}
@@ -46,10 +46,10 @@ func absolute(file string) string {
 	return file
 }
 
-// An account is what a run notes of itself; nil if nobody has asked for it.
+// An account records a run for the metrics and the span; nil if neither was requested.
 type account report.Account
 
-// holds notes that the lock was obtained.
+// holds records that the lock was obtained.
 func (a *account) holds(leases *holdfast.LeaseSet) {
 	if a == nil {
 		return
@@ -60,14 +60,14 @@ func (a *account) holds(leases *holdfast.LeaseSet) {
 	}
 }
 
-// ends notes how the run has ended. Only the first counts: what comes after it follows from it.
+// ends records how the run has ended. Only the first call counts: later outcomes follow from it.
 func (a *account) ends(outcome string) {
 	if a != nil {
 		a.Outcome = cmp.Or(a.Outcome, outcome)
 	}
 }
 
-// environment is that of the command, with our span as the parent of its own.
+// environment returns env with our span as the parent of the command's own.
 func (a *account) environment(env []string) []string {
 	if a == nil || a.Span == nil {
 		return env
@@ -75,7 +75,7 @@ func (a *account) environment(env []string) []string {
 	return setenv(env, "TRACEPARENT", a.Span.Traceparent()) //mutant:report-child-of-span
 }
 
-// outcomeOf is that of a command that was run.
+// outcomeOf returns the outcome of a command that was run.
 func (s *supervisor) outcomeOf(code int) string {
 	switch {
 	case s.code == exitLost:

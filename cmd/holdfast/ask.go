@@ -26,7 +26,7 @@ holder goes on.
 A request lasts as long as ask waits. Without -w that is until the holder gives
 the lock up, or ask is ended.
 
-To take the lock oneself, use 'holdfast run NAME --ask TEXT'. To take it away from
+To take the lock yourself, use 'holdfast run NAME --ask TEXT'. To take it away from
 a holder that does not give it up, see 'holdfast break'.`,
 		Example: `  holdfast ask nightly --reason 'web-3 goes down at 18:00' -w 10m`,
 		Args:    oneName,
@@ -43,7 +43,7 @@ a holder that does not give it up, see 'holdfast break'.`,
 	f := cmd.Flags()
 	f.StringVar(&j.asks, "reason", "", "why, in a few words (`TEXT`), for the holder")
 	f.VarP(&j.wait, "wait", "w", "wait at most `DUR`, then exit 75")
-	f.Var(&j.slots, "slots", "K of N slots are wanted; all who use NAME must give the same N")
+	f.Var(&j.slots, "slots", "K of N slots are wanted; all who use NAME should give the same N")
 	p.requires(cmd)
 	for _, plain := range []string{"reason", "wait", "slots"} {
 		cmd.RegisterFlagCompletionFunc(plain, cobra.NoFileCompletions)
@@ -51,7 +51,7 @@ a holder that does not give it up, see 'holdfast break'.`,
 	return cmd
 }
 
-// checkAsk is the mistake in a reason that the holder is to get, if there is one.
+// checkAsk returns what is wrong with a reason for the holder; nil if nothing is.
 func checkAsk(flag, reason string) error {
 	switch {
 	case blank(reason):
@@ -62,9 +62,9 @@ func checkAsk(flag, reason string) error {
 	return nil
 }
 
-// askFor waits until the name is given up.
+// askFor waits for the lock, asks its holder to give it up, and releases it at once.
 func (j *job) askFor() error {
-	if j.try { // as -w 0
+	if j.try { // -w 0 sets it
 		return mistake("-w 0: a request lasts as long as somebody waits")
 	}
 	_, s, err := j.open()
@@ -85,7 +85,7 @@ func (j *job) askFor() error {
 	return err
 }
 
-// cannotAsk is the error of a store that passes no request on, in our own words.
+// cannotAsk rewords the error of a store that passes no requests on.
 func (j *job) cannotAsk(err error) error {
 	if j.asks != "" && errors.Is(err, holdfast.ErrUnsupported) {
 		return j.passesNoRequest(err)
@@ -97,7 +97,7 @@ func (j *job) passesNoRequest(err error) error {
 	return &message{about("", j.where, "it cannot pass a request to the holder of a lock"), err}
 }
 
-// requests has why a waiter asks for a lease that we hold: each reason once.
+// requests receives why waiters ask for a lease that we hold: each reason once.
 type requests chan string
 
 func newRequests() requests { return make(requests, 16) }
@@ -107,12 +107,12 @@ func (r requests) observe(e holdfast.Event) {
 	if e.Kind == holdfast.EventAskedToGiveUp {
 		select {
 		case r <- e.Reason:
-		default: // there are enough
+		default: // the buffer is full: there are enough
 		}
 	}
 }
 
-// listen has the store notify of requests for the leases, where it can.
+// listen makes the store notify us of requests for the leases, if it can.
 func listen(all *holdfast.LeaseSet) {
 	for _, name := range all.Names() {
 		all.Lease(name).AskedToGiveUp()

@@ -120,7 +120,7 @@ func TestBothStoppedEndTheCommandBeforeTheNextGrant(t *testing.T) {
 					s.exits(exitLost)
 					s.nothingLeft()
 					if said := s.text("stderr"); !strings.Contains(said, "another may hold it since") || !strings.Contains(said, "before that") {
-						t.Errorf("it says %q", said)
+						t.Errorf("got stderr %q, want that another may hold the lock", said)
 					}
 				})
 			})
@@ -131,7 +131,7 @@ func TestBothStoppedEndTheCommandBeforeTheNextGrant(t *testing.T) {
 // beatsOn waits until its `beat` has beaten for a while.
 func (s *underway) beatsOn() {
 	s.t.Helper()
-	soon(s.t, "it beats", func() bool {
+	soon(s.t, "the command beats again", func() bool {
 		if !strings.HasSuffix(s.text("beat"), "\n") {
 			return false
 		}
@@ -191,7 +191,7 @@ func TestADaemonIsLeftAloneAfterLong(t *testing.T) {
 	s.touch("out")
 	s.exits(4)
 	_, before := s.beats()
-	soon(t, "it goes on", func() bool { _, last := s.beats(); return last > before })
+	soon(t, "the daemon beats on", func() bool { _, last := s.beats(); return last > before })
 }
 
 // The kernel cannot reach a process that leaves its process group after ours were
@@ -221,7 +221,7 @@ func TestBothStoppedSayWhatRanOn(t *testing.T) {
 			s.exits(exitLost)
 			s.nothingLeft()
 			if said := s.text("stderr"); !strings.Contains(said, "another may hold it since") || !strings.Contains(said, c.says) {
-				t.Errorf("it says %q, want %q in it", said, c.says)
+				t.Errorf("got stderr %q, want %q in it", said, c.says)
 			}
 		})
 	}

@@ -78,7 +78,7 @@ func (p *program) breakHold(ctx context.Context, b holdfast.Break) error {
 	return in.breakIt(ctx, b)
 }
 
-// breakOne breaks the hold; the error is in our own words.
+// breakOne breaks the hold, and rewords the error.
 func (in *inspected) breakOne(ctx context.Context, b holdfast.Break) error {
 	name := printable(b.Name)
 	if err := in.broken(ctx, b); err != nil {
@@ -94,18 +94,18 @@ func (in *inspected) breakOne(ctx context.Context, b holdfast.Break) error {
 	}
 }
 
-// errBroken is the error of a hold that was broken before.
+// errBroken is the error for a hold that is already broken.
 var errBroken = fmt.Errorf("%w: already broken", holdfast.ErrInvalid)
 
-// broken is errBroken if the hold was broken before: another reason would take the place of
-// the one that its holder may have read. A hold that is broken can still be freed by --now.
+// broken returns errBroken if the hold is already broken: a second reason would replace the one
+// that its holder may have read. A broken hold can still be freed by --now.
 func (in *inspected) broken(ctx context.Context, b holdfast.Break) error {
 	state, err := in.one(ctx, b.Name, lookTime)
 	switch {
-	case errors.Is(err, holdfast.ErrUnavailable): // to break it would take as long again, with an outcome that nobody knows
+	case errors.Is(err, holdfast.ErrUnavailable): // a break would take as long again, and its outcome would be unknown
 		return err
 	case err != nil:
-		return nil // to break it says why
+		return nil // the break itself reports the error
 	}
 	for _, e := range state.Entries {
 		if e.ID.String() == b.ID && e.Has(b.Token) && e.Broken != "" && (!b.Now || e.Freed) { //mutant:cmd-first-reason-is-kept
@@ -115,7 +115,7 @@ func (in *inspected) broken(ctx context.Context, b holdfast.Break) error {
 	return nil
 }
 
-// breakIt breaks the hold and says when the next gets the lock.
+// breakIt breaks the hold and prints when the next waiter gets the lock.
 func (in *inspected) breakIt(ctx context.Context, b holdfast.Break) error {
 	name := printable(b.Name)
 	switch err := in.breakOne(ctx, b); {
@@ -130,7 +130,7 @@ func (in *inspected) breakIt(ctx context.Context, b holdfast.Break) error {
 	}
 	state, err := in.one(ctx, b.Name, lookTime)
 	if err != nil {
-		return nil // it was broken; when the next gets in is a courtesy
+		return nil // the break succeeded; the time is only a courtesy
 	}
 	for _, e := range state.Entries {
 		if e.ID.String() == b.ID {

@@ -37,7 +37,7 @@ func newBrowser(t *testing.T) *browser {
 		}
 	}
 	if path == "" {
-		t.Fatal(`chromium is needed by this test and is not installed: run "make servers"`)
+		t.Fatal(`this test needs chromium, which is not installed: run "make servers"`)
 	}
 	dir, err := os.MkdirTemp("", "holdfast-chromium-")
 	if err != nil {
@@ -105,7 +105,7 @@ func (b *browser) until(expression string) {
 	b.t.Helper()
 	for end := time.Now().Add(patience); !evaluate[bool](b, expression); time.Sleep(20 * time.Millisecond) {
 		if b.t.Failed() || time.Now().After(end) {
-			b.t.Fatalf("not so: %s", expression)
+			b.t.Fatalf("not true on the page: %s", expression)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (p *program) check(ctx context.Context, name string, id store.ID, token int
 			why = "broken by an operator: " + e.Broken
 		case e.Expires <= 0:
 			why = "it has expired"
-		case token != 0 && !e.Has(token): // inside the holder's process it may have been handed on, or upgraded
+		case token != 0 && !e.Has(token): // Has: the holder's process may have handed the hold on, or upgraded it
 			why = fmt.Sprintf("its token is %d", e.Token)
 		default:
 			return nil
@@ -110,7 +110,7 @@ later. With -n or -w the exit code is 75 if NAME is still held.`,
 	return cmd
 }
 
-// wait waits until nobody holds the name, for at most limit unless that is negative.
+// wait waits until nobody holds the name, for at most limit; a negative limit is no bound.
 func (p *program) wait(ctx context.Context, name string, limit time.Duration) error {
 	in, err := p.inspector(p.choose())
 	if err != nil {
@@ -120,8 +120,8 @@ func (p *program) wait(ctx context.Context, name string, limit time.Duration) er
 	return in.waitFree(ctx, name, limit)
 }
 
-// waitFree looks in growing pauses until nobody holds the name, for at most limit
-// unless that is negative.
+// waitFree reads the name with growing pauses until nobody holds it, for at most limit; a
+// negative limit is no bound.
 func (in *inspected) waitFree(ctx context.Context, name string, limit time.Duration) error {
 	end := time.Now().Add(limit)
 	var holders []line // as last seen
@@ -136,7 +136,7 @@ func (in *inspected) waitFree(ctx context.Context, name string, limit time.Durat
 			holders = linesOf([]store.State{inTheWay(state)}, time.Now())
 		case patience == lookTime || len(holders) == 0 || !errors.Is(err, context.DeadlineExceeded):
 			return err
-		default: // it had little time for this answer, and it has answered before
+		default: // this read had little time, and an earlier one was answered
 		}
 		left := time.Until(end)
 		switch {
@@ -152,7 +152,7 @@ func (in *inspected) waitFree(ctx context.Context, name string, limit time.Durat
 	}
 }
 
-// inTheWay is the state with only those entries that somebody holds, or that
+// inTheWay returns the state with only the entries that block others: holds, and ended holds that
 // keep the name taken.
 func inTheWay(s store.State) store.State {
 	var entries []store.Entry
@@ -165,7 +165,7 @@ func inTheWay(s store.State) store.State {
 	return s
 }
 
-// summary is the first holder, and how many more there are.
+// summary describes the first holder, and says how many more there are.
 func summary(holders []line) string {
 	h := holders[0]
 	text := fmt.Sprintf("host %s, pid %s (%s), ", h.Owner.Host, h.Owner.pid(), h.Owner.Program)

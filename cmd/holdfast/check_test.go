@@ -25,7 +25,7 @@ func TestCheckTakesAnyTokenOfTheBlockAndTheNewestFence(t *testing.T) {
 		c := store.Claim{Name: name, ID: store.NewProcess().NewID(), Limit: store.Full, Weight: weight, TTL: time.Hour, PositionTTL: time.Second, Block: block}
 		a, err := s.Ask(t.Context(), c)
 		if err != nil || !a.Granted {
-			t.Fatalf("%+v, %v", a, err)
+			t.Fatalf("Ask: got %+v, %v, want a grant", a, err)
 		}
 		return store.Hold{Name: name, ID: c.ID, Token: a.Token, TTL: c.TTL}
 	}
@@ -34,7 +34,7 @@ func TestCheckTakesAnyTokenOfTheBlockAndTheNewestFence(t *testing.T) {
 		t.Helper()
 		err := p.check(t.Context(), h.Name, h.ID, token)
 		if held != (err == nil) || err != nil && !errors.Is(err, holdfast.ErrLost) {
-			t.Errorf("%s, token %d of %d: %v, want it held: %v", h.Name, token, h.Token, err, held)
+			t.Errorf("check of %s, token %d of %d: %v, want held: %v", h.Name, token, h.Token, err, held)
 		}
 	}
 
@@ -49,7 +49,7 @@ func TestCheckTakesAnyTokenOfTheBlockAndTheNewestFence(t *testing.T) {
 	up := take("upgraded", store.Upgradeable, 1)
 	a, err := s.Change(t.Context(), up, 1, store.Full)
 	if err != nil || !a.Granted {
-		t.Fatalf("%+v, %v", a, err)
+		t.Fatalf("Change: got %+v, %v, want a grant", a, err)
 	}
 	check(up, up.Token, true)
 	check(up, a.UpgradeToken, true)
@@ -69,7 +69,7 @@ func TestCheckTakesAnyTokenOfTheBlockAndTheNewestFence(t *testing.T) {
 		}
 		for _, l := range linesOf([]store.State{state}, time.Now()) {
 			if l.Newest != want[l.Name] || l.Upgrade {
-				t.Errorf("%s is listed as %+v, want %d as its newest token", l.Name, l, want[l.Name])
+				t.Errorf("%s: got %+v listed, want %d as its newest token", l.Name, l, want[l.Name])
 			}
 		}
 	}
@@ -77,7 +77,7 @@ func TestCheckTakesAnyTokenOfTheBlockAndTheNewestFence(t *testing.T) {
 	reader := take("pending", 1, 1)
 	u := take("pending", store.Upgradeable, 1)
 	if a, err := s.Change(t.Context(), u, 1, store.Full); err != nil || a.Granted {
-		t.Fatalf("%+v, %v", a, err)
+		t.Fatalf("Change beside a reader: got %+v, %v, want a wait", a, err)
 	}
 	for state, err := range s.List(t.Context(), "pending") {
 		if err != nil {
@@ -85,7 +85,7 @@ func TestCheckTakesAnyTokenOfTheBlockAndTheNewestFence(t *testing.T) {
 		}
 		for _, l := range linesOf([]store.State{state}, time.Now()) {
 			if l.Upgrade != (l.ID == u.ID.String()) || l.ID == reader.ID.String() && l.Mode != "read" {
-				t.Errorf("listed as %+v", l)
+				t.Errorf("got %+v listed", l)
 			}
 		}
 	}

@@ -16,28 +16,27 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// withheld is what the command below `run` finds in HOLDFAST_STORE in place of
-// a URL with a password. No store is named by it.
+// withheld replaces a URL that has a password in the HOLDFAST_STORE of the command under `run`.
+// It names no store.
 const withheld = "withheld:"
 
-// systemStore is the file that names the store of a host; where requireStore is,
-// nothing is locked in a store of the host alone. They are variables so that tests
-// have their own, set in the test or by the linker. Nothing that a user can set
-// moves them.
+// systemStore is the file that names the store of a host. If the file requireStore exists, stores
+// that only this host can use are refused. They are variables so that tests can set them, in the
+// test or by the linker; no setting of the user changes them.
 var (
 	systemStore  = "/etc/holdfast/store"
 	requireStore = "/etc/holdfast/require-store"
 )
 
-// A choice is the store that was named, and how.
+// A choice is a store and what named it.
 type choice struct {
 	url string // empty: the file store of this host
-	by  string // what named it, for people
-	own bool   // named to this process alone: the command would not find it by itself
+	by  string // what named it, for messages
+	own bool   // named by --store or HOLDFAST_STORE: environment passes it to the command
 }
 
-// storeURL is the value of --store. A script that has lost its URL on the way must
-// not lock elsewhere.
+// storeURL is the value of --store. It must not be empty: a script that has lost its URL must not
+// lock elsewhere.
 type storeURL string
 
 func (u *storeURL) String() string { return string(*u) }
@@ -51,15 +50,15 @@ func (u *storeURL) Set(url string) error {
 	return nil
 }
 
-// mistake is an error that the caller has made.
+// mistake returns an error that is the caller's fault.
 func mistake(format string, args ...any) error {
 	return &message{fmt.Sprintf(format, args...), holdfast.ErrInvalid}
 }
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// choose finds out which store is meant; flag is what --store says. A variable that
-// is set and empty is a mistake: what it was to have has got lost.
+// choose finds the store to use; flag is the value of --store. A variable that is set but empty
+// is a mistake: its value was lost.
 func choose(flag storeURL) (choice, error) {
 	env, hasEnv := os.LookupEnv("HOLDFAST_STORE")
 	file, hasFile := os.LookupEnv("HOLDFAST_STORE_FILE")
@@ -83,7 +82,7 @@ func choose(flag storeURL) (choice, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		// Not the host's file store instead: two jobs would be on two stores.
+		// Do not fall back to the host's file store: two jobs would use two stores.
 		return choice{}, mistake("%v: fix it, or name a store with --store", err)
 	default:
 		return choice{url, systemStore, false}, nil
@@ -94,14 +93,14 @@ func choose(flag storeURL) (choice, error) {
 	return choice{"", "the default of this host", false}, nil
 }
 
-// shared reports whether other hosts can have the store as well. An address of this
-// host counts: a proxy or a tunnel may be there.
+// shared reports whether other hosts can use the store too. An address of this host counts as
+// shared: it may be a proxy or a tunnel.
 func (c choice) shared() bool {
 	u, err := url.Parse(c.url)
 	switch {
 	case c.url == "":
 		return false
-	case err != nil: // with several hosts it may not be readable in this way: a server's it is
+	case err != nil: // a URL with several hosts may not parse; it names servers
 		return true
 	case u.Scheme == "file":
 		trust := u.Query()["trust-fs"]
@@ -110,8 +109,8 @@ func (c choice) shared() bool {
 	return true
 }
 
-// require is the error if the store is one of this host alone, and is not to be:
-// because of --require-store, which flag is, or of the host's file.
+// require returns an error if only this host can use the store and a shared one is required: by
+// --require-store, which is flag, or by the host's file.
 func (c choice) require(flag bool) error {
 	if c.shared() { //mutant:run-store-shared
 		return nil
@@ -126,7 +125,7 @@ func (c choice) require(flag bool) error {
 			return mistake("cannot find out whether this host requires a shared store: %v", err)
 		}
 	}
-	return mistake("%s asks for a store that other hosts share; %s is none: name one like redis://host:6379", by, c.by)
+	return mistake("%s asks for a store that other hosts share, and %s is not one: use one such as redis://host:6379", by, c.by)
 }
 
 // oneLine reads a file that holds one line and nothing else.
@@ -137,7 +136,7 @@ func oneLine(file string) (string, error) {
 	}
 	line := strings.TrimSpace(string(b))
 	if line == "" || strings.ContainsAny(line, "\r\n") {
-		return "", fmt.Errorf("%s must have one line, the URL of a store", file) // never what it has
+		return "", fmt.Errorf("%s must have one line, the URL of a store", file) // never print its content
 	}
 	return line, nil
 }
@@ -164,7 +163,7 @@ func (c choice) open() (store.Store, error) {
 	return s, nil
 }
 
-// named is what the store calls itself, which errors of it begin with.
+// named returns what the store calls itself; its errors begin with that.
 func (c choice) named() string {
 	s, err := c.openWithin(500*time.Millisecond, time.Now())
 	if err != nil {
@@ -174,14 +173,14 @@ func (c choice) named() string {
 	return s.Describe().Store
 }
 
-// kind is the kind of the store, of one that could not be opened.
+// kind describes a store that could not be opened, by its scheme.
 func (c choice) kind() string {
 	scheme, _, _ := strings.Cut(c.url, ":")
 	return "the store of " + c.by + ", " + scheme
 }
 
-// openDefault opens the file store of this host. That there is no place for one
-// is not the store's failure: nobody has named one.
+// openDefault opens the file store of this host. If there is no directory for one, the store has
+// not failed: the user has named none.
 func openDefault(dir string, err error) (store.Store, error) {
 	if err == nil {
 		var s *filestore.Store
@@ -189,15 +188,15 @@ func openDefault(dir string, err error) (store.Store, error) {
 			return s, nil
 		}
 		if _, missing := os.Stat(dir); missing == nil {
-			return nil, err // it is there but cannot be used: that says why
+			return nil, err // the directory exists but is unusable: err says why
 		}
 	}
 	// Whatever err matches, this is a mistake of the caller.
 	return nil, mistake("no store is named, and this user has no place for files (%v): name one with --store or HOLDFAST_STORE_FILE", err)
 }
 
-// environment is env for the command: it finds the same store, or a text which says
-// that the URL is withheld.
+// environment returns env with the same store for the command, or with withheld in place of a URL
+// that has a password.
 func (c choice) environment(env []string) []string {
 	if !c.own {
 		return env

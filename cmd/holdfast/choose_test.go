@@ -38,26 +38,26 @@ func TestTheStoreOfTheHostIsUsedWhereNoneIsNamed(t *testing.T) {
 	}
 	// The command finds the store by itself, and a holdfast below it must do so, too.
 	if env := c.environment([]string{"A=b"}); !slices.Equal(env, []string{"A=b"}) {
-		t.Errorf("the command's environment is %q", env)
+		t.Errorf("got the environment %q for the command, want A=b alone", env)
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
 	if c, err := choose(""); err != nil || c.url == "" {
-		t.Errorf("in a pod: %q, %v", c.url, err)
+		t.Errorf("in a pod: chose %q, %v", c.url, err)
 	}
 	t.Setenv("HOLDFAST_STORE", "file:/x")
 	if c, err := choose(""); err != nil || c.url != "file:/x" {
-		t.Errorf("with HOLDFAST_STORE: %q, %v", c.url, err)
+		t.Errorf("with HOLDFAST_STORE: chose %q, %v", c.url, err)
 	}
 }
 
 func TestABrokenStoreFileOfTheHostIsAnError(t *testing.T) {
 	atHost(t, "file:/a\nfile:/b\n")
 	if c, err := choose(""); codeOf(err) != 64 || !strings.Contains(err.Error(), systemStore) {
-		t.Errorf("two lines: %+v, %v", c, err)
+		t.Errorf("a file of two lines: %+v, %v, want exit code 64", c, err)
 	}
 	systemStore = t.TempDir() // cannot be read
 	if c, err := choose(""); codeOf(err) != 64 {
-		t.Errorf("a directory: %+v, %v", c, err)
+		t.Errorf("a directory: %+v, %v, want exit code 64", c, err)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestAUserWithNoDirectoryIsAdvisedToNameAStore(t *testing.T) {
 	} {
 		s, err := openDefault(c.dir, c.err)
 		if s != nil || codeOf(err) != 64 || !strings.Contains(err.Error(), "--store") {
-			t.Errorf("%q: %v, %v", c.dir, s, err)
+			t.Errorf("%q: got %v, %v, want exit code 64 and --store in the message", c.dir, s, err)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestTheCommandFindsTheSameStoreButNoPassword(t *testing.T) {
 		}
 		env := c.environment([]string{"HOLDFAST_STORE=before", "A=b"})
 		if !slices.Equal(env, []string{"A=b", "HOLDFAST_STORE=" + want}) {
-			t.Errorf("%s: the command's environment is %q", url, env)
+			t.Errorf("%s: got the environment %q for the command", url, env)
 		}
 	}
 }
@@ -122,10 +122,10 @@ func TestAnEmptyStoreIsRefused(t *testing.T) {
 			atHost(t, "redis://locks")
 			t.Setenv(key, value)
 			if c, err := choose(""); codeOf(err) != exitUsage || !strings.Contains(err.Error(), key+" is set, and empty") {
-				t.Errorf("%s=%q: %+v, %v", key, value, c, err)
+				t.Errorf("%s=%q: %+v, %v, want exit code 64", key, value, c, err)
 			}
 			if c, err := choose("redis://other"); err != nil || c.url != "redis://other" { // --store takes precedence
-				t.Errorf("%s=%q, with --store: %+v, %v", key, value, c, err)
+				t.Errorf("%s=%q, with --store: chose %+v, %v", key, value, c, err)
 			}
 		}
 	}
@@ -147,9 +147,9 @@ func TestRequiredAStoreOfThisHostAloneIsRefused(t *testing.T) {
 			p := &program{store: storeURL(url), shares: by == "--require-store"}
 			_, err := p.choose()
 			if refused := err != nil; refused != (by != "" && !shared) {
-				t.Errorf("%q, required by %q: %v", url, by, err)
+				t.Errorf("%q, required by %q: %v, want it refused if it is of this host alone", url, by, err)
 			} else if refused && (codeOf(err) != exitUsage || !strings.Contains(err.Error(), by) || !strings.Contains(err.Error(), "redis://host")) {
-				t.Errorf("%q, required by %q: %v", url, by, err)
+				t.Errorf("%q, required by %q: got message: %v", url, by, err)
 			}
 		}
 	}
@@ -162,6 +162,6 @@ func TestRequiredAStoreOfThisHostAloneIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := (&program{}).choose(); codeOf(err) != exitUsage {
-		t.Errorf("where it cannot be determined: %v", err)
+		t.Errorf("a file that cannot be read: %v, want exit code 64", err)
 	}
 }

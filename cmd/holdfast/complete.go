@@ -19,11 +19,11 @@ import (
 // completeWithin bounds how long a shell waits for us when somebody presses Tab.
 const completeWithin = 500 * time.Millisecond
 
-// completeName completes NAME with those in use, and the command of run with the
-// programs in the PATH. The rest is left to the shell.
+// completeName completes NAME with the names in use, and the command of run with the programs in
+// PATH. The shell completes the rest.
 func (p *program) completeName(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if cmd.Name() == "run" {
-		if i := slices.Index(p.args, "--"); i >= 0 && i == len(p.args)-2 { // the last is the word
+		if i := slices.Index(p.args, "--"); i >= 0 && i == len(p.args)-2 { // the last argument is the word
 			return commandsLike(word), cobra.ShellCompDirectiveDefault
 		}
 	}
@@ -44,8 +44,8 @@ func (p *program) completeName(cmd *cobra.Command, args []string, word string) (
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// commandsLike are the programs in the PATH that begin with the word; none if it is a path,
-// which the shell completes.
+// commandsLike returns the programs in PATH that begin with the word; none if it is a path, which
+// the shell completes.
 func commandsLike(word string) (found []cobra.Completion) {
 	if strings.ContainsRune(word, filepath.Separator) {
 		return nil
@@ -66,7 +66,7 @@ func commandsLike(word string) (found []cobra.Completion) {
 	return slices.Compact(found)
 }
 
-// completeHold completes a flag from the holds of the NAME.
+// completeHold completes a flag from the holds of NAME.
 func (p *program) completeHold(tell func(line) string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
 		if len(args) > 0 && args[0] != "" {
@@ -87,8 +87,8 @@ func describe(l line) string {
 	return fmt.Sprintf("%s, host %s, pid %s (%s)", l.State, l.Owner.Host, l.Owner.pid(), l.Owner.Program)
 }
 
-// peek is what ls shows, or nothing if that takes too long or fails: nobody
-// wants to read errors behind a prompt.
+// peek returns what ls shows, or nothing if that fails or takes too long: errors must not appear
+// at a prompt.
 func (p *program) peek(name string) []line {
 	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 	defer cancel()

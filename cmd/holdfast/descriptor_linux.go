@@ -23,23 +23,22 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A script holds a lock by a descriptor that it has open. We lock one byte of the file
-// with the script's own open file description, far out and at random, so that others who
-// have the same file open are not in the way. A process in the background waits for that
-// byte with a description of its own: the kernel gives it the byte when the last process
-// that has the script's has closed it.
+// A script holds a lock through an open descriptor. We lock one byte of the file through the
+// script's open file description. The byte is far out and random, so that others with the same
+// file open do not block us. A background process waits for that byte through a description of
+// its own: the kernel grants it when the last process has closed the script's.
 
-// heldEnv tells the process in the background the byte, and the process that called.
+// heldEnv passes the byte's offset and the caller's pid to the background process.
 const heldEnv = "HOLDFAST_HELD_BY"
 
-// The descriptors of the process in the background.
+// The descriptors of the background process.
 const (
-	watchFD = 3 + iota // the file of the script's, opened again
-	linkFD             // to the process that was called by the script
+	watchFD = 3 + iota // the script's file, opened again
+	linkFD             // to the process that the script called
 )
 
-// holdForFD has a process in the background hold the lock for the descriptor, and returns
-// when it does.
+// holdForFD makes a background process hold the lock for the descriptor, and returns when it
+// does.
 func (j *job) holdForFD(cmd *cobra.Command, fd int) error {
 	if by, ok := os.LookupEnv(heldEnv); ok {
 		os.Unsetenv(heldEnv)
@@ -82,7 +81,7 @@ func (j *job) holdForFD(cmd *cobra.Command, fd int) error {
 	}()
 	line, err := bufio.NewReader(ours).ReadBytes('\n')
 	select {
-	case sig := <-got: // too late to end the waiting, it may be
+	case sig := <-got: // even if it came too late to end the wait
 		return &exitError{code: codeOfSignal(sig)}
 	default:
 	}
@@ -92,7 +91,7 @@ func (j *job) holdForFD(cmd *cobra.Command, fd int) error {
 		}
 		return err
 	}
-	// It has ended, and has said why.
+	// The background process has ended, and has printed why.
 	ended := (*exec.ExitError)(nil)
 	if err := behind.Wait(); err != nil && !errors.As(err, &ended) {
 		return err
@@ -101,16 +100,16 @@ func (j *job) holdForFD(cmd *cobra.Command, fd int) error {
 	if status, ok := behind.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		code = codeOfSignal(status.Signal())
 	}
-	if code == 0 { // which would let the script go on
+	if code == 0 { // 0 would let the script continue
 		code = exitInternal
 	}
 	return &exitError{code: code}
 }
 
-// markFD locks a byte for who has the descriptor open, and opens the file again.
+// markFD locks a byte through the script's open file description, and opens the file again.
 func markFD(fd int) (at int64, watch *os.File, err error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-	own := 0 // what this process has opened itself is closed by exec, what it was started with was not
+	own := 0 // exec closes what this process has opened itself, but did not close what it was started with
 	if err == nil {
 		own, err = unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	}
@@ -141,7 +140,7 @@ func byteAt(at int64) *unix.Flock_t {
 	return &unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: at, Len: 1}
 }
 
-// pipePair is a pair of sockets: each end sees when the other has gone.
+// pipePair returns a pair of sockets: each end sees when the other is closed.
 func pipePair() (ours, theirs *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -150,7 +149,7 @@ func pipePair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(pair[0]), "link"), os.NewFile(uintptr(pair[1]), "link"), nil
 }
 
-// keepNone has what we start not inherit what the caller has open.
+// keepNone stops the processes that we start from inheriting the caller's descriptors.
 func keepNone() {
 	files, _ := os.ReadDir("/proc/self/fd")
 	for _, f := range files {
@@ -160,7 +159,7 @@ func keepNone() {
 	}
 }
 
-// holdBehind is the process in the background.
+// holdBehind runs the background process.
 func (j *job) holdBehind(cmd *cobra.Command, by string) error {
 	c := &script{link: os.NewFile(linkFD, "link"), ended: make(chan struct{})}
 	var at int64
@@ -171,7 +170,7 @@ func (j *job) holdBehind(cmd *cobra.Command, by string) error {
 	return j.holdHere(cmd, c)
 }
 
-// A script is a caller.
+// A script is the caller of hold --fd.
 type script struct {
 	pid   int
 	link  *os.File
@@ -179,8 +178,8 @@ type script struct {
 	ended chan struct{}
 }
 
-// watch closes ended when nobody has the script's descriptor any more, or when the process
-// that it has called ends before we hold the lock.
+// watch closes ended when no process has the script's descriptor any more, or when the process
+// that the script called ends before we hold the lock.
 func (c *script) watch(at int64) {
 	unix.CloseOnExec(watchFD)
 	closed := make(chan struct{}, 2)
@@ -201,27 +200,27 @@ func (c *script) watch(at int64) {
 
 func (c *script) gone() <-chan struct{} { return c.ended }
 
-// owner is the script: who looks for who holds the lock finds it.
+// owner returns the script, so that the lock is shown as held by it.
 func (c *script) owner() holdfast.Owner {
 	o := holdfast.ThisProcess()
 	o.PID, o.Program = c.pid, programOf(c.pid)
 	return o
 }
 
-// held lets the process that the script has called return.
+// held makes the process that the script called return.
 func (c *script) held(line []byte) {
 	c.told.Store(true)
 	_, _ = c.link.Write(line)
 }
 
-// stop ends the script with all that is below it, unless it has ended.
+// stop sends TERM to the script and all its descendants, unless it has ended.
 func (c *script) stop() {
 	select {
 	case <-c.ended:
 		return
 	default:
 	}
-	if c.pid <= 1 { // it has died before we began, and something else has the descriptor
+	if c.pid <= 1 { // it died before we started, and another process has the descriptor
 		return
 	}
 	for _, pid := range below(c.pid, []int{c.pid}) {
@@ -229,7 +228,7 @@ func (c *script) stop() {
 	}
 }
 
-// below is found, with all processes below pid.
+// below returns found and all descendants of pid.
 func below(pid int, found []int) []int {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, list := range lists {

@@ -55,7 +55,7 @@ func (p *program) doctor(ctx context.Context, asJSON bool) error {
 		d.examine(ctx, s)
 	}
 	if d.unreachable() {
-		const before = "failure  server  " // on its line
+		const before = "failure  server  " // how its line begins
 		text := say(d.failed, "", d.store, time.Since(d.begin)).Error()
 		d.lines = []diagnosed{{store.LevelFailure, "server", shorten(plainText(text), lineLength-len(before)), ""}}
 		d.store = ""
@@ -71,11 +71,11 @@ func (p *program) doctor(ctx context.Context, asJSON bool) error {
 	return err
 }
 
-// A diagnosis is what doctor tells. docs/stability.md promises the JSON.
+// A diagnosis is what doctor prints. docs/stability.md promises the JSON.
 type diagnosis struct {
 	store  string
 	lines  []diagnosed
-	failed error // the first
+	failed error // the first failure
 	begin  time.Time
 }
 
@@ -86,7 +86,7 @@ type diagnosed struct {
 	Run   string      `json:"run,omitempty"`
 }
 
-// levelPromise is of what the store promises, whatever was found.
+// levelPromise marks what the store promises, whatever was found.
 const levelPromise = store.Level("promise")
 
 func (d *diagnosis) find(f store.Finding) {
@@ -96,15 +96,14 @@ func (d *diagnosis) find(f store.Finding) {
 	}
 }
 
-// unreachable reports whether nothing was found but that the store does not answer: there is
-// no more to tell.
+// unreachable reports whether the store does not answer and nothing else was found.
 func (d *diagnosis) unreachable() bool {
 	return d.failed != nil && codeOf(d.failed) == exitUnavailable && d.store != "" && !slices.ContainsFunc(d.lines, func(l diagnosed) bool { //mutant:cmd-doctor-one-line
 		return l.Level == store.LevelOK
 	})
 }
 
-// lookFor bounds each thing that is looked at.
+// lookFor bounds each check.
 const lookFor = 10 * time.Second
 
 func (d *diagnosis) examine(ctx context.Context, s store.Store) {
@@ -123,8 +122,8 @@ func (d *diagnosis) examine(ctx context.Context, s store.Store) {
 	}
 }
 
-// checked is what the store finds, or that it does not answer: some drivers do not heed
-// their contexts.
+// checked returns the store's findings, or that it does not answer: some drivers ignore their
+// contexts.
 func checked(ctx context.Context, c store.Checker) []store.Finding {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -184,14 +183,14 @@ func (d *diagnosis) try(ctx context.Context, s store.Store, desc store.Descripti
 	}
 }
 
-// A fixable error says what an administrator can run against it. That of redisstore for
-// who may not subscribe is one: the command imports no store.
+// A fixable error has commands that an administrator can run against it. One is redisstore's, for
+// a user that may not subscribe. It is an interface because the command imports no store.
 type fixable interface {
 	error
 	Run() string
 }
 
-// list reads all that is stored.
+// list reads all names.
 func (d *diagnosis) list(ctx context.Context, in store.Inspector) store.Finding {
 	names, wrong := 0, []error{}
 	for _, err := range in.List(ctx, "") {
@@ -211,7 +210,7 @@ func (d *diagnosis) list(ctx context.Context, in store.Inspector) store.Finding 
 	}
 }
 
-// promises is what a Description says, for people.
+// promises returns what a Description says, as text.
 func promises(d store.Description) [][2]string {
 	loses, tokens := "nothing", "each larger than all before, always"
 	if d.Loses != "" {

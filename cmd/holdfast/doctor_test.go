@@ -19,7 +19,7 @@ func TestDoctorPromisesNoTTLIfTheStoreHasNone(t *testing.T) {
 		"1s to 1m0s, in steps of 1ms":               {MinTTL: time.Second, MaxTTL: time.Minute, Tick: time.Millisecond},
 	} {
 		if got := promises(d)[0]; got != [2]string{"TTL", want} {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("got TTL %q, want %q", got, want)
 		}
 	}
 }
@@ -27,7 +27,7 @@ func TestDoctorPromisesNoTTLIfTheStoreHasNone(t *testing.T) {
 // If a right for notifications is missing, doctor says how to grant it.
 func TestDoctorSaysWhatLetsWaitersBeNotified(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("the tests' servers are not started on Windows")
+		t.Skip("the tests do not start servers on Windows")
 	}
 	server := testserver.Redis(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
@@ -41,7 +41,7 @@ func TestDoctorSaysWhatLetsWaitersBeNotified(t *testing.T) {
 	}
 	for _, want := range []string{"waking waiters", "they poll instead", "\nredis-cli ACL SETUSER deaf +subscribe +ping '&holdfast:*'\n"} {
 		if !strings.Contains(string(out), want) {
-			t.Errorf("%q is not in %s", want, out)
+			t.Errorf("doctor does not print %q: %s", want, out)
 		}
 	}
 }

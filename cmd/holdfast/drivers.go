@@ -4,5 +4,5 @@ package main
 
 import "github.com/redis/go-redis/v9/logging"
 
-// go-redis writes each attempt to stderr; the errors tell enough.
+// go-redis logs each attempt to stderr; the errors say enough.
 func init() { logging.Disable() }

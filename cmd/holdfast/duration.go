@@ -33,7 +33,7 @@ var (
 	errDuration = errors.New("want a duration like 30s, 0.5 (seconds), 1d12h or 1w")
 	errTooLong  = errors.New("that is too long: the longest duration is 292 years")
 	decimal     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+(\.[0-9]*)?|\.[0-9]+)$`) })
-	// Weeks and days stand in front of what Go reads.
+	// Weeks and days come before what time.ParseDuration reads.
 	longUnits = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(?:([0-9]+(?:\.[0-9]*)?|\.[0-9]+)w)?(?:([0-9]+(?:\.[0-9]*)?|\.[0-9]+)d)?(.*)$`)
 	})
@@ -76,7 +76,7 @@ func parseDuration(s string) (time.Duration, error) {
 	return total + d, nil
 }
 
-// times is a decimal number of units.
+// times multiplies a decimal number by a unit.
 func times(number string, unit time.Duration) (time.Duration, error) {
 	n, err := strconv.ParseFloat(number, 64)
 	if ns := n * float64(unit); err == nil && ns < math.MaxInt64 {

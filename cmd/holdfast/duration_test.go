@@ -15,7 +15,7 @@ func TestADurationIsGoSecondsDaysOrWeeks(t *testing.T) {
 		"1d12h": 36 * time.Hour, "1w": 7 * 24 * time.Hour, "2w3d": 17 * 24 * time.Hour, "1w1m30s": 7*24*time.Hour + 90*time.Second, "0.5w": 84 * time.Hour, "1d0s": 24 * time.Hour,
 	} {
 		if got, err := parseDuration(in); err != nil || got != want {
-			t.Errorf("%q: %v, %v, want %v", in, got, err, want)
+			t.Errorf("%q: got %v, %v, want %v", in, got, err, want)
 		}
 	}
 }
@@ -26,7 +26,7 @@ func TestAnInvalidDurationIsRefused(t *testing.T) {
 		"1dd", "1sd", "1d1", "1d0", "1d-2h", "1d+2h", "1w2w", "1d1w", "12h1d", "1d 2h", "w", "1D", "106751d23h48m", "15251w", "9223372037", "99999999999999999999", "106752d", "300000000h", "1,5",
 	} {
 		if got, err := parseDuration(in); err == nil {
-			t.Errorf("%q: %v, want an error", in, got)
+			t.Errorf("%q: got %v, want an error", in, got)
 		}
 	}
 }

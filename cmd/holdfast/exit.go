@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/front"
 )
 
-// The exit codes, besides the command's own and 128+N where a signal ended it.
+// The exit codes, in addition to the command's own and to 128+N if a signal ended it.
 // docs/operate.md tells operators what to do about each.
 const (
-	exitUsage       = 64                 // a mistake of the caller
-	exitUnavailable = 69                 // the store did not answer, or what happened is indeterminate
-	exitInternal    = front.ExitInternal // 70: a mistake of ours, or stored state that is unusable
-	exitHeld        = 75                 // not obtained: somebody else has it
+	exitUsage       = 64                 // wrong usage
+	exitUnavailable = 69                 // the store did not answer, or the outcome is unknown
+	exitInternal    = front.ExitInternal // 70: a bug of ours, or damaged state in the store
+	exitHeld        = 75                 // not obtained: another holds it
 	exitLost        = front.ExitLost     // 76: lost while the command ran
 	exitDenied      = 77                 // the store refuses this user
 	exitTimeout     = 124                // the command ran past --at-most-for
@@ -22,8 +22,7 @@ const (
 	exitNotFound    = 127                // there is no such command
 )
 
-// codes has the exit code of every error of package holdfast. The first that
-// matches counts.
+// codes maps every error of package holdfast to its exit code. The first match counts.
 var codes = []struct {
 	err  error
 	code int
@@ -40,10 +39,10 @@ var codes = []struct {
 	{holdfast.ErrReleased, exitInternal},
 	{holdfast.ErrClosed, exitInternal},
 	{holdfast.ErrNotRun, exitInternal},          // it never comes alone, and no command calls Do
-	{context.DeadlineExceeded, exitUnavailable}, // -w was over before the store had answered at all
+	{context.DeadlineExceeded, exitUnavailable}, // -w expired before the store had answered at all
 }
 
-// codeOf is the exit code for an error.
+// codeOf returns the exit code for an error.
 func codeOf(err error) int {
 	for _, c := range codes {
 		if errors.Is(err, c.err) {
@@ -53,9 +52,8 @@ func codeOf(err error) int {
 	return exitInternal
 }
 
-// An exitError ends the program with a code. err, if there is one, goes to
-// stderr. Commands return nothing else, so that all other errors are known to
-// be the flag parser's.
+// An exitError ends the program with a code, and prints err, if there is one, on stderr. Commands
+// return no other errors, so all others come from the flag parser.
 type exitError struct {
 	code int
 	err  error
@@ -70,8 +68,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// exit makes err, unless it is nil or has a code already, one with the code of
-// the table.
+// exit wraps err with its code from the table, unless it is nil or has a code already.
 func exit(err error) error {
 	if coded := (*exitError)(nil); err == nil || errors.As(err, &coded) {
 		return err

@@ -53,7 +53,7 @@ func TestEveryErrorOfTheClosedSetHasItsExitCode(t *testing.T) {
 		delete(want, name)
 	}
 	for name := range want {
-		t.Errorf("holdfast.%s does not exist any more: remove it here", name)
+		t.Errorf("holdfast.%s no longer exists: remove it here", name)
 	}
 }
 

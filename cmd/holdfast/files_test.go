@@ -20,7 +20,7 @@ func TestTheFirstCommandLocksOnFilesAlone(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"../../README.md", "../../README.zh-CN.md"} {
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "\ngo run -tags "+filesTags+" ./cmd/holdfast run demo -- sh -c 'echo $HOLDFAST_TOKEN'\n") {
-			t.Errorf("%s has another first command (%v)", file, err)
+			t.Errorf("%s has a different first command (%v)", file, err)
 		}
 	}
 	program := filepath.Join(t.TempDir(), "holdfast")
@@ -35,7 +35,7 @@ func TestTheFirstCommandLocksOnFilesAlone(t *testing.T) {
 	}
 	out, exit := run("file:" + t.TempDir() + "/locks")
 	if token, err := strconv.ParseUint(strings.TrimSpace(out), 10, 64); exit != 0 || err != nil || token == 0 {
-		t.Errorf("on files: exit code %d, and the token is %q", exit, out)
+		t.Errorf("on files: got exit code %d and token %q", exit, out)
 	}
 	for url, driver := range map[string]string{"redis://127.0.0.1:1": "Redis", "postgres://127.0.0.1:1/a": "PostgreSQL", "mysql://127.0.0.1:1/a": "MySQL", "zk://127.0.0.1:1": "ZooKeeper", "etcd://127.0.0.1:1": "etcd"} {
 		says := "this program was built without the driver of " + driver + ": build it without -tags " + filesTags
@@ -58,10 +58,10 @@ func TestTheFirstCommandIsBuiltOfFewPackages(t *testing.T) {
 		}
 		packages := strings.Fields(string(out))
 		if t.Logf("%s: %d packages", tags, len(packages)); len(packages) > most {
-			t.Errorf("with %s it is %d packages, want at most %d", tags, len(packages), most)
+			t.Errorf("with %s: got %d packages, want at most %d", tags, len(packages), most)
 		}
 		if i := slices.IndexFunc(packages, func(p string) bool { return strings.HasSuffix(p, "/redisstore") }); (i >= 0) == (tags == filesTags) {
-			t.Errorf("with %s: Redis is there: %v", tags, i >= 0)
+			t.Errorf("with %s: got Redis included: %v", tags, i >= 0)
 		}
 	}
 }

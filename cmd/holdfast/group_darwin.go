@@ -2,5 +2,6 @@ package main
 
 import "syscall"
 
-// On macOS nothing ends the command when front and engine are killed at once.
+// commandAttr sets nothing: on macOS nothing ends the command if front and engine are killed at
+// once.
 func commandAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

@@ -14,13 +14,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Where there are no process groups the command can only be killed, not asked
-// to end. Ctrl-C reaches it by the console. None of this was ever run.
+// Without process groups the command can only be killed, not asked to end. Ctrl-C reaches it
+// through the console. None of this has ever been run.
 var givesUp = []os.Signal{os.Interrupt}
 
 type group struct {
 	cmd     *exec.Cmd
-	killJob func() // it, and what it has started
+	killJob func() // kills the command and what it has started
 	changed chan os.Signal
 	ended   bool
 }
@@ -63,7 +63,7 @@ func (e event) code() int             { return e.status }
 func codeOfSignal(os.Signal) int      { return 130 } // Ctrl-C is the only one
 func signalName(sig os.Signal) string { return sig.String() }
 
-// There is one process: nobody kills the command when that is stopped.
+// There is one process: nothing kills the command if that is stopped.
 func enter()                                   {}
 func needFront()                               {}
 func frontPID() int                            { return os.Getpid() }
@@ -73,14 +73,14 @@ func disarmFront()                             {}
 func guardBelow()                              {}
 func quit(code int)                            { os.Exit(code) }
 
-// signals begins to deliver what ends the waiting, and what the command gets.
+// signals starts to deliver the signals that end the wait, and those for the command.
 func signals() <-chan os.Signal {
 	c := make(chan os.Signal, 16)
 	signal.Notify(c, givesUp...)
 	return c
 }
 
-// signalOf knows none: a command is only killed here.
+// signalOf fails: here a command can only be killed.
 func signalOf(string) (os.Signal, error) {
 	return nil, errors.New("there are no signals on this system")
 }

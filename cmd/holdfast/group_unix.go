@@ -18,32 +18,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// givesUp are the signals that end the waiting for the lock.
+// givesUp are the signals that end the wait for the lock.
 var givesUp = front.GivesUp
 
-// A group is the command that runs, with its process group.
+// A group is the running command with its process group.
 type group struct {
 	pgid      int
-	changed   chan os.Signal // SIGCHLD: there is something to reap
+	changed   chan os.Signal // SIGCHLD: there is a process to reap
 	empty     bool           // no process of the group is left
 	childless bool           // we have no child left
 }
 
-// An event is what has become of the command itself.
+// An event says that the command itself has exited or stopped.
 type event struct {
 	status syscall.WaitStatus
 	exited bool // else stopped
 }
 
-// start starts the command in a process group of its own. It is to be called
-// on the main thread: on Linux the command is killed when that ends.
+// start starts the command in its own process group. Call it on the main thread: on Linux the
+// command is killed when that thread ends.
 //
-// The command gets the terminal if that is our front's now and nobody is beside
-// it in a pipeline. The kernel hands it over in the child, before the command
-// runs.
+// The command gets the terminal if our front has it now and no other process shares it in a
+// pipeline. The kernel hands it over in the child, before the command runs.
 //
-// anyway says that it gets the terminal too if its stdin or stdout is none: it reads
-// /dev/tty.
+// With anyway the command gets the terminal even if its stdin or stdout is not one, because it
+// reads /dev/tty.
 func start(path string, argv, env []string, anyway bool) (*group, error) {
 	g := &group{changed: make(chan os.Signal, 1)}
 	front.AdoptOrphans()
@@ -67,12 +66,12 @@ func start(path string, argv, env []string, anyway bool) (*group, error) {
 	if front.Above.Ignored[syscall.SIGTTOU] { //mutant:run-command-ignores-as-we-found
 		fork()
 	} else {
-		front.WithDefault(syscall.SIGTTOU, fork) // what we ignore the command would ignore
+		front.WithDefault(syscall.SIGTTOU, fork) // the command would inherit that we ignore it
 	}
 	signal.Ignore(syscall.SIGTTOU)
 	if err != nil {
 		if attr.Foreground {
-			tty.Take(front.Above.Group(), false) // the child may have come that far
+			tty.Take(front.Above.Group(), false) // the child may have taken it already
 		}
 		return nil, err
 	}
@@ -85,8 +84,8 @@ func start(path string, argv, env []string, anyway bool) (*group, error) {
 	return g, nil
 }
 
-// reap buries what has died of what is ours, and returns what has become of the
-// command itself since. Nothing else in the program may wait for a process.
+// reap reaps all our dead children, and returns the events of the command itself. Until the
+// command has ended, nothing else in the program may wait for a process.
 func (g *group) reap() (events []event) {
 	for {
 		var status syscall.WaitStatus
@@ -105,13 +104,13 @@ func (g *group) reap() (events []event) {
 	}
 }
 
-// stopped deals with a command that was stopped.
+// stopped reports to the front that the command was stopped.
 func (g *group) stopped(e event) {
 	front.Above.Stopped(e.status.StopSignal())
 }
 
-// signal sends the signal to the whole group, and lets a stopped command act on
-// it.
+// signal sends the signal to the whole group. After TERM, INT or HUP it also continues a stopped
+// command, so that it can handle them.
 func (g *group) signal(sig os.Signal) {
 	if g.gone() {
 		return
@@ -119,13 +118,13 @@ func (g *group) signal(sig os.Signal) {
 	unix.Kill(-g.pgid, sig.(syscall.Signal))
 	switch sig {
 	case syscall.SIGCONT:
-		front.Above.Conts++ // the kernel reports no stop from before it any more
+		front.Above.Conts++ // the kernel no longer reports a stop from before it
 	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP:
 		unix.Kill(-g.pgid, syscall.SIGCONT)
 	}
 }
 
-// terminate asks the group to end, by the signal. One that is stopped goes on for that.
+// terminate asks the group to end, with the signal, and continues it if it is stopped.
 func (g *group) terminate(sig os.Signal) {
 	g.signal(sig)
 	if !g.gone() {
@@ -133,9 +132,9 @@ func (g *group) terminate(sig os.Signal) {
 	}
 }
 
-// signalName is the signal as it is given to --signal.
+// signalName returns the signal as --signal takes it.
 func signalName(sig os.Signal) string {
-	if name := unix.SignalName(sig.(syscall.Signal)); name != "" { // those of real time have none
+	if name := unix.SignalName(sig.(syscall.Signal)); name != "" { // real-time signals have none
 		return strings.TrimPrefix(name, "SIG")
 	}
 	return strconv.Itoa(int(sig.(syscall.Signal)))
@@ -143,12 +142,12 @@ func signalName(sig os.Signal) string {
 
 func (g *group) kill() { g.signal(syscall.SIGKILL) }
 
-// killAll kills the group, and whatever the command has started that has become
-// our child since: one that made a session of its own too. What was below those
-// comes to us when they die, so it is to be called until we are childless.
+// killAll kills the group, and all other children of ours: also what has left the group and has
+// become our child since, even in its own session. The descendants of these become our children
+// when they die, so call it until we have none.
 //
-// They cannot be others by now that have the same numbers: it is only here, in
-// the goroutine of the supervisor, that they are reaped.
+// Their pids cannot have been reused: only the goroutine of the supervisor reaps them, and it is
+// the one that runs this.
 func (g *group) killAll() {
 	g.kill()
 	for _, pid := range front.Children() {
@@ -156,8 +155,8 @@ func (g *group) killAll() {
 	}
 }
 
-// gone reports whether no process of the group is left, once the command itself
-// has been reaped. One that we may not signal is not gone.
+// gone reports whether no process of the group is left, once the command itself has been reaped.
+// A process that we may not signal is still there.
 func (g *group) gone() bool {
 	if !g.empty && errors.Is(unix.Kill(-g.pgid, 0), syscall.ESRCH) {
 		g.empty = true
@@ -166,10 +165,10 @@ func (g *group) gone() bool {
 	return g.empty
 }
 
-// none reports whether nothing at all is left that could be found.
+// none reports whether neither the group nor any other child of ours is left.
 func (g *group) none() bool { return g.gone() && g.childless }
 
-// code is the exit code that a shell gives for the status.
+// code returns the exit code that a shell gives for the status.
 func (e event) code() int {
 	if e.status.Signaled() {
 		return 128 + int(e.status.Signal())
@@ -177,12 +176,11 @@ func (e event) code() int {
 	return e.status.ExitStatus()
 }
 
-// signals are what the front passes on.
+// signals returns the signals that the front passes on.
 func signals() <-chan os.Signal { return front.Above.Signals }
 
-// announce tells the front that the leases are ours. What shows others that we
-// live is given to it to keep: if we are killed the name must not be had before
-// the front has killed the rest.
+// announce tells the front that we hold the leases. It hands over the file that shows others that
+// we are alive: if we are killed, the name must not be free before the front has killed the rest.
 func announce(s store.Store, leases *holdfast.LeaseSet) {
 	if f, err := presence(s, leases); err == nil && f != nil {
 		defer f.Close()
@@ -193,7 +191,7 @@ func announce(s store.Store, leases *holdfast.LeaseSet) {
 	front.Above.Holds(-1)
 }
 
-// presence is what shows others that we live; nil where there is no such thing.
+// presence returns the file that shows others that we are alive; nil if the store has none.
 func presence(s store.Store, leases *holdfast.LeaseSet) (*os.File, error) {
 	switch s := s.(type) {
 	case *filestore.Store:
@@ -202,26 +200,26 @@ func presence(s store.Store, leases *holdfast.LeaseSet) (*os.File, error) {
 			return nil, err
 		}
 		return s.Presence(id.Process()) //mutant:run-presence-of-process
-	case interface{ Presence() (*os.File, error) }: // pgadvisory's, without its driver where that is left out
+	case interface{ Presence() (*os.File, error) }: // pgadvisory's; the build may lack its driver
 		return s.Presence() //mutant:run-presence-of-session
 	}
 	return nil, nil
 }
 
-// armFront has the front kill all in d unless it is armed again, or the kernel if the
-// front cannot; the lock runs out in end, unless it is endless. disarmFront is for
-// when nothing is left to kill.
+// armFront makes the front kill everything in d unless it is armed again, or the kernel if the
+// front cannot. The lock expires in end, unless it is endless. Call disarmFront when nothing is
+// left to kill.
 func armFront(d, end time.Duration, endless bool) { front.Above.Arm(d, end, endless) }
 func disarmFront()                                { front.Above.Disarm() }
 
-// guardBelow has the kernel kill, together with the command's group, those that its
-// descendants have made until now.
+// guardBelow makes the kernel kill, together with the command's group, the groups that its
+// descendants have made so far.
 func guardBelow() { front.Above.GuardBelow() }
 
-// frontPID is the process that others see.
+// frontPID returns the pid that others see.
 func frontPID() int { return front.Above.PID() }
 
-// enter is the first thing that main does.
+// enter opens the link to our front, if we have one. main calls it early.
 func enter() {
 	if err := front.Open(); err != nil {
 		tell("%v", err)
@@ -229,8 +227,8 @@ func enter() {
 	}
 }
 
-// needFront makes us the front, and does not return, unless we have one. Most
-// often we have been it before main, see package front.
+// needFront makes this process the front, and then does not return, unless it has one. Usually
+// package front has done so before main.
 func needFront() { front.Need() }
 
 // quit ends the program with the code.
@@ -241,7 +239,7 @@ func quit(code int) {
 	os.Exit(code)
 }
 
-// signalOf is the signal of a name like TERM or SIGTERM, or of a number.
+// signalOf returns the signal with a name like TERM or SIGTERM, or a number.
 func signalOf(name string) (os.Signal, error) {
 	name = strings.ToUpper(name)
 	if n, err := strconv.Atoi(name); err == nil && unix.SignalName(syscall.Signal(n)) != "" {
@@ -253,10 +251,10 @@ func signalOf(name string) (os.Signal, error) {
 	return nil, errors.New("want a signal like TERM, INT or 10")
 }
 
-// codeOfSignal is the exit code of one who ends because of the signal.
+// codeOfSignal returns the exit code of a process that ends because of the signal.
 func codeOfSignal(sig os.Signal) int { return 128 + int(sig.(syscall.Signal)) }
 
-// cannotRun is the exit code for a command that could not be started.
+// cannotRun returns the exit code for a command that could not be started.
 func cannotRun(err error) int {
 	if errors.Is(err, syscall.ENOENT) {
 		return exitNotFound

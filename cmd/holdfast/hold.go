@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// at notes what is reported of the store.
+// at records what messages say about the store, and whether it keeps reasons.
 func (j *job) at(s store.Store) {
 	d := s.Describe()
 	j.where = d.Store
@@ -42,13 +42,13 @@ func (j *job) open() (chosen choice, s store.Store, err error) {
 	return chosen, s, nil
 }
 
-// hold runs the command under the leases and gives them back.
+// hold runs the command under the leases and releases them.
 func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, signals <-chan os.Signal, asked requests) error {
 	s := &supervisor{
 		leases: leases, signals: signals, where: j.where, forgets: j.forgets, ends: j.ends.Signal, preserve: j.preserve, start: clock.Now(), deadline: until(leases),
 		ttl: time.Duration(j.ttl), grace: time.Duration(j.grace), atMost: time.Duration(j.atMost), killOnLost: j.onLost == "kill" || /*mutant:run-loss-without-ttl-kills*/ j.ttl == 0,
 	}
-	if !leases.Valid() { // we were stopped meanwhile
+	if !leases.Valid() { // this process was stopped meanwhile
 		return exit(say(leases.Release(), strings.Join(j.names, ", "), j.where, 0))
 	}
 	env := chosen.environment(os.Environ())
@@ -58,7 +58,7 @@ func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, sig
 		s.giveUp, s.requests = j.giveUp.Signal, asked
 		listen(leases)
 	}
-	s.look() // the front is armed before there is something to kill
+	s.look() // arms the front before there is something to kill
 	announce(in, leases)
 	var err error
 	if s.group, err = start(j.path, j.argv, env, j.foreground); err != nil {
@@ -73,7 +73,7 @@ func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, sig
 	return &exitError{code: code}
 }
 
-// A lease is one that the command runs under, as its environment has it.
+// A lease is one lease of the command, as its environment shows it.
 type lease struct {
 	Name  string `json:"name"`
 	ID    string `json:"id"`
@@ -88,8 +88,7 @@ func held(all *holdfast.LeaseSet) (leases []lease) {
 	return leases
 }
 
-// environment is env with the leases of the command, and without those of a
-// holdfast above this one.
+// environment returns env with the leases of the command, and without those of an outer holdfast.
 func environment(env []string, leases []lease) []string {
 	for _, key := range []string{"HOLDFAST_NAME", "HOLDFAST_TOKEN", "HOLDFAST_ID", "HOLDFAST_LEASES"} {
 		env = unset(env, key)
@@ -104,8 +103,8 @@ func environment(env []string, leases []lease) []string {
 	return append(env, "HOLDFAST_NAME="+l.Name, "HOLDFAST_ID="+l.ID)
 }
 
-// setenv sets a variable, which must be in env once: of two most programs see
-// the first, some the last.
+// setenv sets a variable, so that env has it once: of two, most programs see the first and some
+// the last.
 func setenv(env []string, key, value string) []string { return append(unset(env, key), key+"="+value) }
 
 func unset(env []string, key string) []string {

@@ -22,7 +22,7 @@ import (
 // 1,194,640 bytes in 8,834 pieces. 52 of these are for top, and nearly 4,000 are the driver of MongoDB.
 // 2,244 of the latter are the tables of its stringprep, whose path comes before those that
 // the front needs.
-func TestInitialisationStaysSmall(t *testing.T) {
+func TestInitializationStaysSmall(t *testing.T) {
 	t.Parallel()
 	for tag, most := range map[string][2]initialised{ // of the front and of all others
 		"holdfast_lean": {{96 << 10, 400}, {256 << 10, 1200}},
@@ -48,7 +48,7 @@ func TestInitialisationStaysSmall(t *testing.T) {
 			}
 			processes := starts(trace.String())
 			if len(processes) != 2 {
-				t.Fatalf("%d processes have a trace of their initialisation, want front and engine:\n%s", len(processes), trace.String())
+				t.Fatalf("got %d processes with a trace of their initialization, want front and engine:\n%s", len(processes), trace.String())
 			}
 			for i, most := range most {
 				if is := processes[i]; is.bytes > most.bytes || is.allocs > most.allocs {

@@ -7,10 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// contain puts the process, and whatever it starts from now on, into a job
-// object, and returns how to kill all of it. Windows does that too when we end,
-// however we do: we never close the object. Where it cannot be had the process
-// alone is killed.
+// contain puts the process, and everything it starts from now on, into a job object, and returns
+// a function that kills all of it. Windows also does that when we end, in any way, as we never
+// close the object. If there is no job object, only the process is killed.
 func contain(p *os.Process) (kill func()) {
 	plain := func() { p.Kill() }
 	handle, err := windows.CreateJobObject(nil, nil)

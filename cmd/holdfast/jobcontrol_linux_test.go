@@ -18,7 +18,7 @@ func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
 	s.stops()
 	front, engine, command := s.job()
 	if f, e, c := runState(front), runState(engine), runState(command); f != "T" || e == "T" || c != "T" {
-		t.Errorf("the front is %s, the engine %s, the command %s; want T, not T, T", f, e, c)
+		t.Errorf("got state %s of the front, %s of the engine, %s of the command; want T, not T, T", f, e, c)
 	}
 	s.types("echo our''s\n")
 	s.expect("ours")
@@ -110,7 +110,7 @@ func TestABackgroundCommandThatReadsWaitsForFg(t *testing.T) {
 	s.expect("running")
 	s.expect("Stopped")
 	if front := childrenOf(s.pid)[0]; runState(front) != "T" {
-		t.Errorf("the front is %s, want T", runState(front))
+		t.Errorf("got state %s of the front, want T", runState(front))
 	}
 	s.types("fg\n")
 	s.expect("holdfast run x")
@@ -126,7 +126,7 @@ func TestARunningJobReadsAfterFg(t *testing.T) {
 	s.expect("running")
 	s.types("fg\n")
 	front, _, _ := s.job()
-	soon(t, "it has the terminal", func() bool { return s.foreground() == front }) // bash names the job before that
+	soon(t, "the job has the terminal", func() bool { return s.foreground() == front }) // bash names the job before that
 	s.touch("out")
 	s.types("abc\n")
 	s.expect("got abc")
@@ -144,7 +144,7 @@ func TestACommandThatStartsLaterDoesNotTakeTheTerminal(t *testing.T) {
 	release()
 	soon(t, "the command runs", func() bool { _, err := os.Stat(s.dir + "/in"); return err == nil })
 	if group := s.foreground(); group != s.pid {
-		t.Errorf("the terminal is that of group %d, want the shell's, %d", group, s.pid)
+		t.Errorf("the terminal belongs to group %d, want the shell's, %d", group, s.pid)
 	}
 	s.types("read line; echo our''s $line\n")
 	s.types("abc\n")
@@ -265,7 +265,7 @@ func TestWhenTheTerminalIsClosedNothingIsLeft(t *testing.T) {
 				s.stops()
 			}
 			s.master.Close()
-			soon(t, "nothing is left", func() bool { return len(marked("HOLDFAST_STORE="+storeIn(s.dir))) == 0 })
+			soon(t, "no process is left", func() bool { return len(marked("HOLDFAST_STORE="+storeIn(s.dir))) == 0 })
 		})
 	}
 }
@@ -283,6 +283,6 @@ func TestCtrlZStopsNothingWithoutAShell(t *testing.T) {
 	s.touch("out")
 	s.expect("done")
 	if strings.Contains(s.output.String(), "holdfast:") {
-		t.Error("it says something")
+		t.Error("holdfast printed a message, want none")
 	}
 }

@@ -8,44 +8,44 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The events of run --json: all there are. docs/stability.md promises them.
+// All events of run --json. docs/stability.md promises them.
 const (
-	eventWaiting = "waiting" // we have a position in the queue; again each minute
-	eventHeld    = "held"    // the lock is ours and the command is about to start
-	eventRefused = "refused" // somebody else has it and we do not wait, or no longer
-	eventRenewed = "renewed" // of hold alone: the lock lasts for expires_ms from now on
-	eventAsked   = "asked"   // a waiter asks for the lock: of hold, and of run --give-up
-	eventLost    = "lost"    // the lock is lost, or could not be renewed: the command is ended
-	eventWarning = "warning" // anything else worth telling
+	eventWaiting = "waiting" // we have a queue position; repeated each minute
+	eventHeld    = "held"    // we hold the lock and the command is about to start
+	eventRefused = "refused" // another holds it and we do not wait, or no longer
+	eventRenewed = "renewed" // hold only: the lock lasts for expires_ms from now on
+	eventAsked   = "asked"   // a waiter asks for the lock: hold, and run --give-up
+	eventLost    = "lost"    // the lock is lost, or could not be renewed: the command is stopped
+	eventWarning = "warning" // anything else worth reporting
 	eventFailed  = "failed"  // an error: of the store, or the command cannot be run
 	eventEnded   = "ended"   // always the last: with the exit code
 )
 
-// A record is one line of run --json. Fields of the same name are those of ls
-// --json.
+// A record is one line of run --json. Its fields mean the same as those of ls --json with the
+// same name.
 type record struct {
 	Event   string   `json:"event"`
 	Time    string   `json:"time"`            // RFC 3339
-	Name    string   `json:"name"`            // of several the first, or the one that is in the way
-	Names   []string `json:"names,omitempty"` // of several: all
+	Name    string   `json:"name"`            // if several, the first, or the one that blocks
+	Names   []string `json:"names,omitempty"` // if several: all
 	Store   string   `json:"store,omitempty"` // for people; absent until it is known
 	Mode    string   `json:"mode"`
 	Weight  int64    `json:"weight"`
 	Limit   int64    `json:"limit"`
 	ID      string   `json:"id,omitempty"`         // from held on
 	Token   int64    `json:"token,omitempty"`      // from held on
-	Leases  []lease  `json:"leases,omitempty"`     // of several, from held on, in place of id and token
+	Leases  []lease  `json:"leases,omitempty"`     // if several, from held on, in place of id and token
 	Expires int64    `json:"expires_ms,omitempty"` // held: unless renewed
 	Holding *int     `json:"holding,omitempty"`    // waiting, refused: how many hold
 	Ahead   *int     `json:"ahead,omitempty"`      // waiting, refused: how many wait ahead of us
-	Holders []holder `json:"holders,omitempty"`    // waiting, refused: the first 8 who hold
+	Holders []holder `json:"holders,omitempty"`    // waiting, refused: the first 8 holders
 	Message string   `json:"message,omitempty"`    // refused, asked, lost, warning, failed: for people
 	Code    *int     `json:"code,omitempty"`       // ended: the exit code
 }
 
-// A holder is one of those in the way.
+// A holder is a hold that blocks us.
 type holder struct {
-	ID      string `json:"id"` // empty, and all but the owner, of a store that knows no more than who holds
+	ID      string `json:"id"` // empty, like all but the owner, if the store knows only the owner
 	Token   int64  `json:"token"`
 	Owner   owner  `json:"owner"`
 	Since   string `json:"since"`
@@ -72,7 +72,7 @@ func newJournal(j *job) *journal {
 	return l
 }
 
-// line is the record with all that every record has, to be written at once: the
+// line returns the record with the fields that every record has. Write it in one call: the
 // command writes to the same stderr.
 func (j *journal) line(r record) []byte {
 	r.Time = time.Now().Format(time.RFC3339Nano)
@@ -87,16 +87,16 @@ func (j *journal) line(r record) []byte {
 	return jsonLine(r)
 }
 
-// refusal is the record of a refused claim.
+// refusal returns the record of a refused claim.
 func refusal(held *holdfast.HeldError, message string) record {
 	r := record{Event: eventRefused, Name: held.Name, Holding: &held.Holding, Ahead: &held.Waiting, Message: message}
 	for _, h := range held.Holders {
 		ends := h.Expires
-		if time.Until(ends) <= 0 { // it has ended, but the name stays taken
+		if time.Until(ends) <= 0 { // the hold has ended, but keeps the name taken
 			ends = h.Ends
 		}
 		known := holder{ID: h.ID, Token: h.Token, Owner: ownerOf(h.Owner)}
-		if !h.Since.IsZero() { // else the store knows who holds, and no more //mutant:run-known-times-told
+		if !h.Since.IsZero() { // else the store knows only the owner //mutant:run-known-times-told
 			known.Since = h.Since.Format(time.RFC3339Nano)
 		}
 		if !ends.IsZero() { //mutant:run-known-ends-told

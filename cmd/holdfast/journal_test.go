@@ -48,14 +48,14 @@ func events(ts *testscript.TestScript, _ bool, args []string) {
 		last = r
 	}
 	if want := args[1:]; strings.Join(got, " ") != strings.Join(want, " ") {
-		ts.Fatalf("events %q, want %q", got, want)
+		ts.Fatalf("got events %q, want %q", got, want)
 	}
 }
 
 func TestARefusalShowsNoUnknownEnd(t *testing.T) {
 	held := &holdfast.HeldError{Holders: []holdfast.Holder{{Since: time.Now()}}}
 	if ms := refusal(held, "").Holders[0].Expires; ms != 0 {
-		t.Errorf("%d ms", ms)
+		t.Errorf("got %d ms, want 0", ms)
 	}
 }
 
@@ -66,14 +66,14 @@ func sound(r, first, last *record) error {
 	wrong.check(err == nil, "no time")
 	if last.Time != "" {
 		before, _ := time.Parse(time.RFC3339Nano, last.Time)
-		wrong.check(!at.Before(before), "before the one before")
+		wrong.check(!at.Before(before), "time before that of the last event")
 	}
 	wrong.check(r.Name != "" && r.Name == first.Name, "name")
 	wrong.check(r.Store == first.Store, "store")
 	wrong.check(r.Mode == mode(r.Limit, r.Weight) && r.Weight > 0 && r.Weight <= r.Limit, "mode, weight and limit")
 	wrong.check((r.ID == "") == (r.Token == 0), "id and token")
-	wrong.check(last.ID == "" || r.ID == last.ID && r.Token == last.Token, "not of the same hold")
-	wrong.check(last.Event != eventEnded, "something behind the end")
+	wrong.check(last.ID == "" || r.ID == last.ID && r.Token == last.Token, "not the same hold")
+	wrong.check(last.Event != eventEnded, "an event after the end")
 	wrong.check((r.Code != nil) == (r.Event == eventEnded), "code")
 	wrong.check((r.Expires > 0) == (r.Event == eventHeld), "expires_ms")
 	asks := r.Event == eventWaiting || r.Event == eventRefused
@@ -83,15 +83,15 @@ func sound(r, first, last *record) error {
 	case eventHeld:
 		wrong.check(r.ID != "", "no id")
 	case eventWaiting, eventRefused:
-		wrong.check(r.ID == "", "an id")
+		wrong.check(r.ID == "", "an id before the grant")
 		for _, h := range r.Holders {
 			_, err := time.Parse(time.RFC3339Nano, h.Since)
 			wrong.check(err == nil && len(h.ID) == 32 && h.Token > 0 && h.Owner.Host != "" && h.Owner.PID > 0 && h.Expires > 0, "holder")
 		}
 	case eventLost:
-		wrong.check(last.ID != "", "lost and never held")
+		wrong.check(last.ID != "", "lost but never held")
 	case eventAsked:
-		wrong.check(r.ID != "", "asked and never held")
+		wrong.check(r.ID != "", "asked but never held")
 	case eventWarning, eventFailed, eventEnded:
 	default:
 		wrong.check(false, "unknown")

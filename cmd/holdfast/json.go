@@ -8,8 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// jsonLine is the value, of strings and numbers, as a line of JSON. What a terminal would obey
-// is escaped: encoding/json leaves DEL as it is, and the controls from 80 to 9f.
+// jsonLine returns the value, of strings and numbers, as a line of JSON. It escapes everything
+// that a terminal would obey: encoding/json leaves DEL and the controls from 80 to 9f as they
+// are.
 func jsonLine(v any) []byte {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)

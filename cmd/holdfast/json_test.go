@@ -17,13 +17,13 @@ func TestAJSONLineHasNoControls(t *testing.T) {
 	line := string(jsonLine(text))
 	shown, ended := strings.CutSuffix(line, "\n")
 	if i := strings.IndexFunc(shown, unicode.IsControl); i >= 0 || !ended {
-		t.Errorf("the byte %d is a control, or it is no line: %q", i, line)
+		t.Errorf("the byte %d is a control character, or the line has no end: %q", i, line)
 	}
 	var got string
 	if err := json.Unmarshal([]byte(line), &got); err != nil || got != text {
-		t.Errorf("%q is read from it, want %q (%v)", got, text, err)
+		t.Errorf("read %q from the line, want %q (%v)", got, text, err)
 	}
 	if !strings.Contains(line, "<&>") || !strings.Contains(line, "é") || !strings.Contains(line, "世\U0001F512") {
-		t.Errorf("what shows is escaped too: %s", line)
+		t.Errorf("printable characters are escaped, too: %s", line)
 	}
 }

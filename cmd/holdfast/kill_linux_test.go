@@ -34,7 +34,7 @@ end
 func beginTree(t *testing.T, store string, args ...string) *underway {
 	t.Helper()
 	s := begin(t, store, append(args, "--", "sh", "-c", tree)...)
-	soon(t, "the tree is there", func() bool {
+	soon(t, "the process tree runs", func() bool {
 		return s.exists("deep") && s.exists("wide") && len(s.alive()) == treeSize+2
 	})
 	return s
@@ -51,9 +51,9 @@ func TestKillingTheFrontEndsAllAndFreesTheLock(t *testing.T) {
 					pid = -pid
 				}
 				s.signal(pid, syscall.SIGKILL)
-				soon(t, "nothing is left", func() bool { return len(s.alive()) == 0 })
+				soon(t, "no process is left", func() bool { return len(s.alive()) == 0 })
 				if code := obtained(t, store, "-n"); code != 0 {
-					t.Errorf("the lock is not free: %d", code)
+					t.Errorf("TryLock: exit code %d, want 0", code)
 				}
 			})
 		}
@@ -72,10 +72,10 @@ func TestKillingTheEngineEndsAllAndFreesTheLock(t *testing.T) {
 		s.exits(exitInternal)
 		s.nothingLeft()
 		if !strings.Contains(s.text("stderr"), "was killed") {
-			t.Error("it does not say why")
+			t.Error("stderr does not report that the engine was killed")
 		}
 		if code := obtained(t, store, "-w", "1m"); code != 0 {
-			t.Errorf("the lock is not free: %d", code)
+			t.Errorf("lock with a wait: exit code %d, want 0", code)
 		}
 	})
 }
@@ -90,16 +90,16 @@ func TestTheNextIsGrantedOnlyWhenAllIsKilled(t *testing.T) {
 	s.stop(s.front()) // so that killing takes a while
 	s.kill(engine)
 	if code := refusedInTime(t, store); code != exitHeld {
-		t.Errorf("before anything is killed, another process gets %d, want %d", code, exitHeld)
+		t.Errorf("while all processes run, another gets exit code %d, want %d", code, exitHeld)
 	}
 	next := begin(t, store, "-v", "--", "sh", "-c", `grep -lsz "^`+s.mark+`$" /proc/[0-9]*/environ >found; touch looked`)
-	soon(t, "the next one waits", func() bool { return strings.Contains(next.text("stderr"), "waiting") })
+	soon(t, "the next process waits", func() bool { return strings.Contains(next.text("stderr"), "waiting") })
 	s.signal(s.front(), syscall.SIGCONT)
 	next.exits(0)
 	s.exits(exitInternal)
 	// The front itself, and the shell that looks, do not count.
 	if found := strings.Fields(next.text("found")); !next.exists("looked") || len(found) > 1 {
-		t.Errorf("these still ran: %v", found)
+		t.Errorf("these processes still ran: %v", found)
 	}
 }
 
@@ -130,9 +130,9 @@ func killBoth(t *testing.T, command []string) {
 	s.stop(s.front())
 	s.kill(engine)
 	s.signal(s.front(), syscall.SIGKILL)
-	soon(t, "nothing is left", func() bool { return len(s.alive()) == 0 })
+	soon(t, "no process is left", func() bool { return len(s.alive()) == 0 })
 	if code := obtained(t, store, "-n"); code != 0 {
-		t.Errorf("the lock is not free: %d", code)
+		t.Errorf("TryLock: exit code %d, want 0", code)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestLeftoversInTheCommandsGroupAreKilled(t *testing.T) {
 	s.exits(3)
 	s.nothingLeft()
 	if !s.exists("asked") {
-		t.Error("it was not asked by TERM, or got no time")
+		t.Error("the leftover got no TERM, or too little time after it")
 	}
 }
 
@@ -157,10 +157,10 @@ func TestADaemonIsLeftAloneAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := unix.Kill(pid, 0); err != nil {
-		t.Errorf("the daemon is gone: %v", err)
+		t.Errorf("the daemon has ended: %v", err)
 	}
 	if alive := s.alive(); len(alive) != 1 {
-		t.Errorf("%v are left, want the daemon alone, %d", alive, pid)
+		t.Errorf("got processes %v left, want the daemon alone, %d", alive, pid)
 	}
 }
 
@@ -192,6 +192,6 @@ func TestChildrenFromBeforeExecAreNotKilled(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitInternal)
 	}
 	if left := marked("HOLDFAST_TEST=" + dir); len(left) != 1 || left[0] != before {
-		t.Errorf("%v are left, want %d", left, before)
+		t.Errorf("got processes %v left, want %d", left, before)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// leftOut reports whether only the whole program has the command.
+// leftOut reports whether only the full program has the command.
 func leftOut(cmd *cobra.Command) bool { return cmd.Name() == "top" || cmd.Name() == "ui" }
 
 func (p *program) top(time.Duration) error { return without("top") }

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// logger tells people what the engine has to say.
+// logger returns the logger of the library: all records if verbose, else warnings for people.
 func logger(verbose bool) *slog.Logger {
 	if verbose {
 		return slog.New(detailed{})
@@ -17,10 +17,9 @@ func logger(verbose bool) *slog.Logger {
 	return slog.New(&plain{told: map[string]bool{}})
 }
 
-// plain is the log handler without -v: warnings for people, each sentence once,
-// since cron mails what is on stderr. What is about the store and its settings, and
-// not about this run, is left to doctor and to -v; errors are left to the command,
-// which tells them in its own words.
+// plain is the log handler without -v. It prints each warning once, since cron mails what is on
+// stderr. Warnings about the store and its settings, not this run, are left to doctor and -v.
+// Errors are left to the command, which reports them in its own words.
 type plain struct {
 	mu   sync.Mutex
 	told map[string]bool
@@ -40,8 +39,8 @@ func (p *plain) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// warning is what a record says to people: the name, what happened and why. settings reports
-// whether it is about the store's settings.
+// warning returns the text of a record for people: the name, what happened and why. settings
+// reports whether it is about the store's settings.
 func warning(r slog.Record) (text string, settings bool) {
 	text = strings.TrimPrefix(r.Message, linePrefix)
 	var err error
@@ -71,9 +70,9 @@ func warning(r slog.Record) (text string, settings bool) {
 func (p *plain) WithAttrs([]slog.Attr) slog.Handler { return p }
 func (p *plain) WithGroup(string) slog.Handler      { return p }
 
-// detailed is the log handler with -v: all that the engine has to say, each on a line that
-// begins as all of ours do. A warning is as long as any other line of ours; what is
-// beside it is whole: it is for ids and for the errors of drivers.
+// detailed is the log handler with -v. It prints each record on a line that begins like all our
+// lines. Warnings are cut to the length of a line. Other records are printed whole, with ids and
+// errors of drivers.
 type detailed struct{}
 
 func (detailed) Enabled(context.Context, slog.Level) bool { return true }

@@ -17,7 +17,7 @@ func TestWithVerboseEachLineHasThePrefixAndIsWhole(t *testing.T) {
 	logger(true).Debug("holdfast: the lease could not be renewed", "name", "a", "id", "0123", "err", errors.New("no\n\x1b"+long))
 	want := `holdfast: a: the lease could not be renewed id=0123 err="no\n\x1b` + long + "\"\n"
 	if said.String() != want {
-		t.Errorf("%q, want %q", said.String(), want)
+		t.Errorf("got %q, want %q", said.String(), want)
 	}
 }
 
@@ -37,7 +37,7 @@ func TestWithVerboseAWarningIsALineOfTheUsualLength(t *testing.T) {
 	}
 	for _, line := range lines {
 		if n := utf8.RuneCountInString(line); n != 160 {
-			t.Errorf("%d characters, want 160: %q", n, line)
+			t.Errorf("got %d characters, want 160: %q", n, line)
 		}
 	}
 }

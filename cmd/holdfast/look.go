@@ -15,12 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// lookTime is for how long a store may be silent to who only looks: some drivers do not
-// heed their contexts, and some wait for a minute.
+// lookTime bounds every use of a store by a command that takes no lock: some drivers ignore their
+// contexts, and some wait for a minute.
 var lookTime = 4 * time.Second
 
-// openWithin opens the store, for no longer than d from the begin of the program: some
-// look for their servers then. 0: no bound.
+// openWithin opens the store, for at most d after from: some stores look for their servers then.
+// 0: no bound.
 func (c choice) openWithin(d time.Duration, from time.Time) (store.Store, error) {
 	if d == 0 {
 		return c.open()
@@ -42,7 +42,7 @@ func (c choice) openWithin(d time.Duration, from time.Time) (store.Store, error)
 	}
 }
 
-// An inspected store is one that is looked into.
+// An inspected store is one that is opened to read its state.
 type inspected struct {
 	store.Store
 	store.Inspector
@@ -50,8 +50,8 @@ type inspected struct {
 	where string           // the store, for people
 }
 
-// inspector opens the store that was chosen, by p.choose or, for people who may look at any,
-// by choose, for looking into it.
+// inspector opens the chosen store to read its state. The choice is that of p.choose, or of
+// choose for commands that may read any store.
 func (p *program) inspector(chosen choice, err error) (*inspected, error) {
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (p *program) inspector(chosen choice, err error) (*inspected, error) {
 // done closes the store.
 func (in *inspected) done() { closeSoon(in.locks) }
 
-// closeSoon closes a store, or what is on one, without waiting for one that is silent.
+// closeSoon closes a store, or a Locker on one, and does not wait long for one that is silent.
 func closeSoon(c io.Closer) {
 	closed := make(chan struct{})
 	go func() {
@@ -91,11 +91,11 @@ func closeSoon(c io.Closer) {
 	}
 }
 
-// errSilent is the error of a store that did not answer within d.
+// errSilent is the error of a store that did not answer in time.
 var errSilent = fmt.Errorf("%w: %w", holdfast.ErrUnavailable, context.DeadlineExceeded)
 
-// all reads the entries of the name, or of all names if it is empty, for d at most. What
-// cannot be read is in errs, and the rest is read nevertheless.
+// all reads the entries of the name, or of all names if it is empty, for at most d. It returns
+// what it could read, and the errors of the rest.
 func (in *inspected) all(ctx context.Context, name string, d time.Duration) ([]store.State, []error) {
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, d)
@@ -136,7 +136,7 @@ func (in *inspected) all(ctx context.Context, name string, d time.Duration) ([]s
 	return found, wrong
 }
 
-// one reads the entries of one name, for d at most; the state is empty if nobody uses it.
+// one reads the entries of one name, for at most d; the state is empty if nobody uses it.
 func (in *inspected) one(ctx context.Context, name string, d time.Duration) (state store.State, err error) {
 	states, errs := in.all(ctx, name, d)
 	if len(errs) > 0 {
@@ -148,7 +148,7 @@ func (in *inspected) one(ctx context.Context, name string, d time.Duration) (sta
 	return state, nil
 }
 
-// change does something to the store, for lookTime at most.
+// change runs do on the store, for at most lookTime.
 func (in *inspected) change(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()

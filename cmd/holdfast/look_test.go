@@ -31,10 +31,10 @@ func TestAReadDoesNotWaitForADriverThatIgnoresContexts(t *testing.T) {
 		begun := time.Now()
 		states, errs := (&inspected{Inspector: deaf{}, where: "S"}).all(t.Context(), "", most)
 		if len(states) != 1 || len(errs) != 1 || codeOf(errs[0]) != exitUnavailable {
-			t.Errorf("%+v, %v", states, errs)
+			t.Errorf("got %+v, %v, want no answer", states, errs)
 		}
 		if took := time.Since(begun); took != most {
-			t.Errorf("it took %v, want %v", took, most)
+			t.Errorf("the read took %v, want %v", took, most)
 		}
 		time.Sleep(time.Hour) // the driver returns
 	})
@@ -69,7 +69,7 @@ func TestAWaitEndsAsHeldIfTheLastLookIsTooSlow(t *testing.T) {
 			begun := time.Now()
 			in := &inspected{Inspector: &tiring{silent: c.silent}, where: "S"}
 			if err := in.waitFree(t.Context(), "a", c.limit); !errors.Is(err, c.want) {
-				t.Errorf("silent from the first read %v, -w %v: %v after %v, want %v", c.silent, c.limit, err, time.Since(begun), c.want)
+				t.Errorf("silent from the first read %v, -w %v: got %v after %v, want %v", c.silent, c.limit, err, time.Since(begun), c.want)
 			}
 		})
 	}
@@ -86,7 +86,7 @@ func TestAStoreThatWasSilentIsNotWaitedForAgain(t *testing.T) {
 		{&exitError{code: exitHeld}, false, 500 * time.Millisecond}, {&exitError{code: 0}, true, 2 * time.Second},
 	} {
 		if d := closesFor(c.err, c.held); d > c.most {
-			t.Errorf("%v: %v, want at most %v", c.err, d, c.most)
+			t.Errorf("%v: Close waits %v, want at most %v", c.err, d, c.most)
 		}
 	}
 }

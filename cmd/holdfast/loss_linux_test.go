@@ -91,7 +91,7 @@ func (c *cable) sever() {
 func (s *underway) beats() (first, last int64) {
 	s.t.Helper()
 	if _, err := fmt.Sscanf(s.text("beat"), "%d %d\n", &first, &last); err != nil {
-		s.t.Fatalf("the beat has written %q: %v", s.text("beat"), err)
+		s.t.Fatalf("beat wrote %q: %v", s.text("beat"), err)
 	}
 	return first, last
 }
@@ -107,10 +107,10 @@ func (s *underway) beating() bool {
 // before checks that the command of s had ended when that of next began.
 func (s *underway) before(next *underway) {
 	s.t.Helper()
-	soon(s.t, "the next one is in", func() bool { return strings.HasSuffix(next.text("beat"), "\n") })
+	soon(s.t, "the next command runs", func() bool { return strings.HasSuffix(next.text("beat"), "\n") })
 	in, _ := next.beats()
 	var gone int64
-	soon(s.t, "it is dead, or beats on", func() bool { // one that is not run for a while is not dead
+	soon(s.t, "the first command is dead, or beats on", func() bool { // one that is not run for a while is not dead
 		dead := !s.beating()
 		_, gone = s.beats()
 		return dead || gone >= in
@@ -169,11 +169,11 @@ func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
 		soon(t, "the command runs", func() bool { return s.exists("in") })
 		s.stop(s.front())
 		if code := obtained(t, store, "-w", longerThanTTL); code != exitHeld {
-			t.Errorf("another process gets %d, want %d", code, exitHeld)
+			t.Errorf("another process gets exit code %d, want %d", code, exitHeld)
 		}
 		s.signal(s.front(), syscall.SIGCONT)
 		if code := refusedInTime(t, store); code != exitHeld { // the front checks each second
-			t.Errorf("another process gets %d, want %d", code, exitHeld)
+			t.Errorf("another process gets exit code %d, want %d", code, exitHeld)
 		}
 		if err := os.WriteFile(s.dir+"/out", nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -198,7 +198,7 @@ func TestACommandStoppedPastTheDeadlineNeverRunsAgain(t *testing.T) {
 		s.signal(-command, syscall.SIGSTOP)
 		s.stop(command)
 		if code := obtained(t, store, "-w", "1m"); code != 0 {
-			t.Fatalf("the lock is not granted: %d", code)
+			t.Fatalf("lock by another process: exit code %d, want 0", code)
 		}
 		if err := os.WriteFile(s.dir+"/late", nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func TestACommandStoppedPastTheDeadlineNeverRunsAgain(t *testing.T) {
 		s.exits(exitLost)
 		s.nothingLeft()
 		if s.exists("ran") || s.exists("termed") {
-			t.Error("the command ran after the deadline")
+			t.Error("the stopped command ran after the deadline")
 		}
 	})
 }
@@ -238,7 +238,7 @@ func TestAfterTheDeadlineTheCommandIsOnlyKilled(t *testing.T) {
 				}
 			}
 			if wait(); !status.Stopped() {
-				t.Fatalf("it has not stopped: %v", status)
+				t.Fatalf("the command has not stopped: %v", status)
 			}
 			s := &supervisor{group: &group{pgid: pid}, ttl: 2 * time.Second, grace: time.Second}
 			s.start = clock.Now().Add(-time.Minute)
@@ -248,10 +248,10 @@ func TestAfterTheDeadlineTheCommandIsOnlyKilled(t *testing.T) {
 				s.group.signal(unix.SIGKILL)
 			}
 			if wait(); !status.Signaled() || status.Signal() != syscall.SIGKILL {
-				t.Errorf("it ended with %v, want by KILL", status)
+				t.Errorf("the command ended with %v, want KILL", status)
 			}
 			if _, err := os.Stat(dir + "/ran"); err == nil {
-				t.Error("it ran")
+				t.Error("the command ran after the deadline")
 			}
 		})
 	}

@@ -94,8 +94,8 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// list prints the name, or all of them if it is empty. It reports
-// what cannot be read, and goes on.
+// list prints the name, or all names if it is empty. It reports what cannot be read, and
+// continues.
 func (p *program) list(cmd *cobra.Command, name string, asJSON bool) error {
 	in, err := p.inspector(choose(p.store))
 	if err != nil {
@@ -122,7 +122,7 @@ func (p *program) list(cmd *cobra.Command, name string, asJSON bool) error {
 	return oneOf(errs)
 }
 
-// oneOf is one error of several, which says how many there are.
+// oneOf returns one error for several, which says how many there are.
 func oneOf(errs []error) error {
 	if len(errs) < 2 {
 		return errors.Join(errs...)
@@ -130,7 +130,7 @@ func oneOf(errs []error) error {
 	return &message{fmt.Sprintf("%v (and %d more that could not be read: see 'holdfast doctor')", errs[0], len(errs)-1), errs[0]}
 }
 
-// meant is a name in use that is like one that is not, for the end of a sentence.
+// meant suggests a name in use that is similar to one that is not, as the end of a sentence.
 func (in *inspected) meant(ctx context.Context, name string) string {
 	states, _ := in.all(ctx, "", time.Second)
 	var names []string
@@ -155,7 +155,7 @@ func byName(states []store.State) []store.State {
 // JSON.
 type line struct {
 	Name    string        `json:"name"`
-	Mode    string        `json:"mode"`  // write, read, or slots
+	Mode    string        `json:"mode"`  // write, read, upgradeable, or slots
 	State   string        `json:"state"` // held, broken, freed, expired, waiting
 	ID      string        `json:"id"`
 	Token   int64         `json:"token"` // 0 while waiting
@@ -165,8 +165,8 @@ type line struct {
 	Since   string        `json:"since"`      // of the grant, RFC 3339; empty while waiting
 	Expires int64         `json:"expires_ms"` // until it is free or lapses, unless renewed
 	Broken  string        `json:"broken,omitempty"`
-	Newest  int64         `json:"newest_token,omitempty"` // where it was handed on inside its process, or upgraded
-	Upgrade bool          `json:"upgrading,omitempty"`    // it waits to become a write lock, and lets nobody in
+	Newest  int64         `json:"newest_token,omitempty"` // if it was handed on inside its process, or upgraded
+	Upgrade bool          `json:"upgrading,omitempty"`    // it waits to become a write lock, and blocks new claims
 	since   time.Time     // the same as Since
 	age     time.Duration // for how long it had been held when it was read
 }
@@ -238,7 +238,7 @@ func stateOf(e *store.Entry) string {
 	return "held"
 }
 
-// nameColumn is the most columns that a name has where all rows are to fit a terminal.
+// nameColumn is the most columns that a name gets if all rows must fit a terminal.
 const nameColumn = 32
 
 // printTable prints a row for each line, with the whole name unless columns bounds it.
@@ -256,8 +256,7 @@ func printTable(w io.Writer, lines []line, columns int) error {
 	return t.Flush()
 }
 
-// printOne prints a block for each entry of one name: ids are long, and are to
-// be copied.
+// printOne prints a block for each entry of one name: ids are long, and meant to be copied.
 func printOne(w io.Writer, lines []line, last int64) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "name:\t%s\n", printable(lines[0].Name))
@@ -285,7 +284,7 @@ func printOne(w io.Writer, lines []line, last int64) error {
 	return t.Flush()
 }
 
-// kind is the mode with the slots that it takes.
+// kind returns the mode, with the slots that it takes.
 func (l *line) kind() string {
 	if l.Mode == "slots" {
 		return fmt.Sprintf("slots %d/%d", l.Weight, l.Limit)
@@ -319,7 +318,7 @@ func (o owner) pid() string {
 	return strconv.Itoa(o.PID)
 }
 
-// printable quotes a name that would not show as it is, or not in one column.
+// printable quotes a name that would not show as it is.
 func printable(name string) string {
 	if q := strconv.Quote(name); q != `"`+name+`"` {
 		return q

@@ -16,31 +16,30 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// How often a store is read for somebody who watches.
+// How often ls --watch, top and ui read a store.
 const (
 	leastPause = time.Second      // between two reads; the shortest interval
-	mostPause  = 30 * time.Second // between two reads of a store that is away
-	slowFactor = 4                // a store rests this many times as long as it took to answer
+	mostPause  = 30 * time.Second // between two reads of a store that is slow or does not answer
+	slowFactor = 4                // the pause is this many times as long as the answer took
 )
 
-// A viewer reads all names of a store again and again, also of one that cannot be
-// opened yet.
+// A viewer reads all names of a store repeatedly, even if it cannot be opened yet.
 type viewer struct {
 	p  *program
 	in *inspected // nil: not opened
 }
 
-// A reading is what one read of all names gave.
+// A reading is the result of one read of all names.
 type reading struct {
 	states []store.State // by name
 	where  string        // the store, for people; "" if it was not opened
 	err    error         // nil, or what could not be read
-	part   bool          // a part of the store did not answer, and states is what the others have
+	part   bool          // a part of the store did not answer, and states is what the other parts have
 	at     time.Time     // when the read ended
 	took   time.Duration
 }
 
-// away reports whether the store did not answer, so that nothing is known of any name.
+// away reports whether the store did not answer, so that the state of no name is known.
 func (r *reading) away() bool {
 	return unanswered(r.err) && !r.part //mutant:cmd-part-is-not-away
 }
@@ -49,7 +48,7 @@ func unanswered(err error) bool {
 	return errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// hopeless reports whether to ask again is no use.
+// hopeless reports whether reading again is useless.
 func (r *reading) hopeless() bool {
 	if r.err == nil || r.away() {
 		return false
@@ -62,7 +61,7 @@ func (r *reading) hopeless() bool {
 	return r.where == "" // it cannot be opened
 }
 
-// read reads once. It is not called from two goroutines at once.
+// read reads once. Do not call it from two goroutines at once.
 func (v *viewer) read(ctx context.Context) reading {
 	begin := time.Now()
 	var r reading
@@ -73,7 +72,7 @@ func (v *viewer) read(ctx context.Context) reading {
 		var errs []error
 		r.where = v.in.where
 		r.states, errs = v.in.all(ctx, "", lookTime)
-		// Silence comes first: it decides what is made of the reading.
+		// Missing answers come first: they decide what the reading is worth.
 		slices.SortStableFunc(errs, func(a, b error) int { return rank(a) - rank(b) })
 		r.states, r.err = byName(r.states), oneOf(errs)
 		r.part = len(r.states) > 0 && len(errs) > 0 && rank(errs[0]) == refusedPart
@@ -83,8 +82,8 @@ func (v *viewer) read(ctx context.Context) reading {
 	return r
 }
 
-// rank orders the errors of one read: out of time, so that names may be missing from any
-// part of the store; a part that did not answer; all others, each of one name.
+// rank orders the errors of one read: a timeout, after which names of any part of the store may
+// be missing; a part that did not answer; all others, each of one name.
 func rank(err error) int {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -107,14 +106,14 @@ func (v *viewer) close() {
 	}
 }
 
-// A rhythm says when to read next.
+// A rhythm determines when to read next.
 type rhythm struct {
-	every time.Duration // as the user wants it, leastPause at least
-	fails int           // reads one after the other that were not answered
+	every time.Duration // as the user wants it, at least leastPause
+	fails int           // consecutive reads without an answer
 }
 
-// next is the pause after a read: longer after a slow answer, and doubled with each
-// that did not come.
+// next returns the pause after a read: longer after a slow answer, and doubled with each missing
+// one.
 func (y *rhythm) next(r *reading) time.Duration {
 	pause := max(y.every, leastPause)
 	if !r.away() {
@@ -130,19 +129,18 @@ func (y *rhythm) next(r *reading) time.Duration {
 	return pause
 }
 
-// A watched prints what ls prints, each time that something has changed.
+// A watched prints the list of ls each time that something has changed.
 type watched struct {
 	to     io.Writer
 	json   bool
 	screen *screen // nil: no terminal, so each change is a block of its own
-	last   string  // what was printed, without what moves by itself
+	last   string  // what was printed, as steady returns it
 	any    bool    // something was printed
-	away   bool    // that the store is away was said
-	told   string  // the last error that was said of a store that answers
+	away   bool    // we have reported that the store is away
+	told   string  // the last error reported of a store that answers
 }
 
-// watchList is ls --watch: it ends by a signal, or because the store is one that can
-// never be read.
+// watchList is ls --watch. It ends on a signal, or if the store can never be read.
 func (p *program) watchList(ctx context.Context, every time.Duration, asJSON bool) error {
 	ends := ending(false, nil, nil)
 	w := &watched{to: os.Stdout, json: asJSON}
@@ -153,8 +151,8 @@ func (p *program) watchList(ctx context.Context, every time.Duration, asJSON boo
 	return v.follow(ctx, every, ends, func(r *reading, _ time.Duration) error { return w.show(r) })
 }
 
-// follow reads again and again, and gives take each reading and the pause that comes behind it. It ends
-// by a signal, by an error of take, or with ctx.
+// follow reads repeatedly, and gives take each reading and the pause after it. It ends on a
+// signal, on an error of take, or with ctx.
 func (v *viewer) follow(ctx context.Context, every time.Duration, ends <-chan os.Signal, take func(*reading, time.Duration) error) error {
 	pace := rhythm{every: every}
 	ctx, cancel := context.WithCancel(ctx)
@@ -163,7 +161,7 @@ func (v *viewer) follow(ctx context.Context, every time.Duration, ends <-chan os
 		read := make(chan reading, 1)
 		go func() { read <- v.read(ctx) }()
 		var r reading
-		select { // in two of the three the read is left alone: a store that hangs must not hold us up
+		select { // two of the three abandon the read: a store that hangs must not block us
 		case sig := <-ends:
 			return endedBy(sig)
 		case <-ctx.Done():
@@ -187,13 +185,13 @@ func (v *viewer) follow(ctx context.Context, every time.Duration, ends <-chan os
 	}
 }
 
-// endedBy is how a command ends that goes on until a signal.
+// endedBy returns the error of a command that runs until a signal.
 func endedBy(sig os.Signal) error { return &exitError{code: codeOfSignal(sig)} }
 
-// show prints the reading if that is new; the error is one that ends the watching.
+// show prints the reading if it is new; an error ends the watch.
 func (w *watched) show(r *reading) error {
 	switch {
-	case r.away(), r.part && w.screen == nil: // a list without a part of the names would say that they are free
+	case r.away(), r.part && w.screen == nil: // a list that lacks names would say that they are free
 		if !w.away { //mutant:cmd-watch-says-away-once
 			tell("%v; asking again until it answers", r.err)
 		}
@@ -203,7 +201,7 @@ func (w *watched) show(r *reading) error {
 		return r.err
 	case r.err == nil:
 		w.told = ""
-	case w.screen != nil: // draw has it
+	case w.screen != nil: // draw shows the error
 	case w.told != r.err.Error():
 		w.told = r.err.Error()
 		tell("%v", r.err)
@@ -233,7 +231,7 @@ func (w *watched) show(r *reading) error {
 	return err
 }
 
-// draw draws over what is on the screen, as much as it has room for.
+// draw redraws the screen, with as many lines as fit.
 func (w *watched) draw(b *bytes.Buffer, r *reading, lines []line) {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "%s  %s\n\n", r.at.Format(time.DateTime), r.where)
@@ -241,7 +239,7 @@ func (w *watched) draw(b *bytes.Buffer, r *reading, lines []line) {
 	columns, rows := w.screen.columns(), w.screen.rows()
 	all := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
 	if r.err != nil {
-		rows-- // for that, which would be drawn over
+		rows-- // a row for the error
 	}
 	if len(all) > rows-1 && rows > 2 {
 		left := len(all) - (rows - 2)
@@ -278,8 +276,8 @@ func writeSnapshot(w io.Writer, at time.Time, lines []line) error {
 	return writeJSON(w, snapshot{at.Format(time.RFC3339Nano), append([]line{}, lines...)})
 }
 
-// steady is what of the lines changes only if somebody does something: a renewal, and
-// time that goes by, are no change.
+// steady returns the lines without what changes by itself: renewals and passing time are no
+// change.
 func steady(lines []line) string {
 	still := slices.Clone(lines)
 	for i := range still {

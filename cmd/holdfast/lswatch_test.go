@@ -46,7 +46,7 @@ func TestWatchPrintsABlockPerChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := strings.Count(out.String(), watchedAt.Format("2006-01-02")); n != want {
-			t.Fatalf("%d blocks, want %d:\n%s", n, want, out.String())
+			t.Fatalf("got %d blocks, want %d:\n%s", n, want, out.String())
 		}
 	}
 	held := entryOf(1, 5, "web-1", "")
@@ -96,11 +96,11 @@ func TestWatchSaysOnceThatTheStoreIsAway(t *testing.T) {
 			}
 		}
 		if n := strings.Count(said.String(), "\n"); n != want {
-			t.Errorf("%d lines, want %d: %s", n, want, said.String())
+			t.Errorf("got %d lines, want %d: %s", n, want, said.String())
 		}
 	}
 	if n := strings.Count(out.String(), "no lock"); n != 1 {
-		t.Errorf("%d blocks, want 1: nothing has changed", n)
+		t.Errorf("got %d blocks, want 1, as nothing has changed", n)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestWatchEndsOnlyIfRetryingIsUseless(t *testing.T) {
 	} {
 		r := &reading{where: c.where, err: fmt.Errorf("x: %w", c.err), at: watchedAt}
 		if r.hopeless() != c.ends {
-			t.Errorf("%q, %v: ends %v, want %v", c.where, c.err, !c.ends, c.ends)
+			t.Errorf("%q, %v: got watch ends %v, want %v", c.where, c.err, !c.ends, c.ends)
 		}
 	}
 }
@@ -134,18 +134,18 @@ func TestAStoreIsNotReadTooOften(t *testing.T) {
 	slow := readingOf()
 	slow.took = 2 * time.Second
 	if d := y.next(slow); d != 8*time.Second {
-		t.Errorf("a slow store: %v", d)
+		t.Errorf("slow store: got a pause of %v, want 8s", d)
 	}
 	var last time.Duration
 	for range 10 {
 		d := y.next(readingAway())
 		if d <= last && d != mostPause || d > mostPause {
-			t.Errorf("%v after %v", d, last)
+			t.Errorf("store away: got a pause of %v after %v", d, last)
 		}
 		last = d
 	}
 	if d := y.next(readingOf()); last != mostPause || d != time.Second {
-		t.Errorf("%v, then %v", last, d)
+		t.Errorf("got a pause of %v, then of %v", last, d)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestWatchShowsThePartOfTheStoreThatAnswers(t *testing.T) {
 		v := &viewer{in: &inspected{Inspector: &partial{states: c.states, errs: c.errs}, where: "a cluster"}}
 		r := v.read(t.Context())
 		if r.away() != c.away || r.part != c.part {
-			t.Errorf("%v: away %v, part %v: %v", c.errs, r.away(), r.part, r.err)
+			t.Errorf("%v: got away %v, part %v: %v", c.errs, r.away(), r.part, r.err)
 		}
 		for _, onTerminal := range []bool{false, true} {
 			var out strings.Builder
@@ -213,17 +213,17 @@ func TestWatchShowsThePartOfTheStoreThatAnswers(t *testing.T) {
 			}
 			all := out.String() + said.String()
 			if shown, want := strings.Contains(out.String(), "web-1"), !c.away && (onTerminal || !c.part); shown != want {
-				t.Errorf("%v, terminal %v: shown %v, want %v:\n%s", c.errs, onTerminal, shown, want, all)
+				t.Errorf("%v, terminal %v: got shown %v, want %v:\n%s", c.errs, onTerminal, shown, want, all)
 			}
 			if told := strings.Contains(all, "a cluster: "); told != (r.err != nil) {
-				t.Errorf("%v, terminal %v: reported %v:\n%s", c.errs, onTerminal, told, all)
+				t.Errorf("%v, terminal %v: got reported %v:\n%s", c.errs, onTerminal, told, all)
 			}
 			// The error stays where it is drawn, and is one line elsewhere.
 			if r.err != nil && onTerminal && !c.away && !strings.HasSuffix(out.String(), plainText(r.err.Error())+"\x1b[K\n\x1b[J") {
-				t.Errorf("%v: drawn over: %q", c.errs, out.String())
+				t.Errorf("%v: the error was drawn over: %q", c.errs, out.String())
 			}
 			if n := strings.Count(said.String(), "\n"); n > 1 {
-				t.Errorf("%v: %d lines: %s", c.errs, n, said.String())
+				t.Errorf("%v: got %d lines, want at most 1: %s", c.errs, n, said.String())
 			}
 		}
 	}
@@ -233,14 +233,14 @@ func TestWatchShowsThePartOfTheStoreThatAnswers(t *testing.T) {
 func TestWatchShowsAllColumnsOfALongName(t *testing.T) {
 	w := &watched{screen: &screen{}}
 	if w.screen.columns() == 0 {
-		t.Skip("no screens on this system")
+		t.Skip("this system has no screens")
 	}
 	var out bytes.Buffer
 	r := readingOf(stateWith(strings.Repeat("n", 200), entryOf(1, 5, "web-1", "")), stateWith("alpha", entryOf(2, 6, "web-2", "")))
 	w.draw(&out, r, linesOf(r.states, r.at))
 	for _, shown := range []string{"nnn…", "alpha", "web-1", "web-2", "PROGRAM"} {
 		if !strings.Contains(out.String(), shown) {
-			t.Errorf("%q is not shown:\n%s", shown, out.String())
+			t.Errorf("%q is missing:\n%s", shown, out.String())
 		}
 	}
 	out.Reset()

@@ -1,5 +1,5 @@
-// Command holdfast runs commands under locks that hold across processes and
-// machines, and shows and mends such locks. See docs/operate.md.
+// Command holdfast runs commands under locks that hold across processes and machines, and shows
+// and breaks such locks. See docs/operate.md.
 package main
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The main goroutine keeps the main thread, and the command is started on it:
-// where the command dies with its parent, the parent is that thread.
+// The command is started on the main thread, which the main goroutine keeps: if the command dies
+// with its parent, that parent is the thread.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -83,7 +83,7 @@ Put a URL with a password in a file, not on the command line.`,
 	return root
 }
 
-// A program is what all commands share.
+// A program has what all commands share.
 type program struct {
 	args   []string // as typed
 	store  storeURL // --store
@@ -94,13 +94,13 @@ type program struct {
 	version bool // --version
 }
 
-// requires adds the flag to a command that locks, or whose answer is relied upon
-// like a lock.
+// requires adds --require-store to a command that locks, or whose answer is relied on like a
+// lock.
 func (p *program) requires(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&p.shares, "require-store", false, "exit 64 if only this host can use the store: files, or no store is named")
 }
 
-// choose is the store that such a command is to use.
+// choose returns the store for such a command.
 func (p *program) choose() (choice, error) {
 	c, err := choose(p.store)
 	if err == nil {

@@ -41,7 +41,7 @@ func TestTheManualIsMadeFromTheFlags(t *testing.T) {
 	}
 	for name, page := range pages {
 		if have, err := os.ReadFile(filepath.Join(manualDir, name)); err != nil || !bytes.Equal(have, page) {
-			t.Errorf("docs/man/%s is not what the flags say (%v): go generate ./cmd/holdfast", name, err)
+			t.Errorf("docs/man/%s does not match the flags (%v): go generate ./cmd/holdfast", name, err)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestTheHelpOfProveNamesEachFault(t *testing.T) {
 	for _, url := range []string{"mem:", "file:", "redis:"} {
 		for _, f := range prove.Faults(url) {
 			if !strings.Contains(cmd.Long, string(f)+",") && !strings.Contains(cmd.Long, string(f)+".\n") {
-				t.Errorf("the help does not name %q, a fault of %s", f, url)
+				t.Errorf("the help does not name the fault %q of %s", f, url)
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func TestTheManualHasEveryFlagAndExitCode(t *testing.T) {
 	pages := manual(newRoot(nil))
 	for name, page := range pages {
 		if alone := strings.Contains(string(page), manualRoot); alone != (name == "holdfast.1") {
-			t.Errorf("%s has no exit status of its own: man_sections_test.go", name)
+			t.Errorf("%s lacks an exit status of its own: man_sections_test.go", name)
 		}
 	}
 	run := string(pages["holdfast-run.1"])

@@ -18,22 +18,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// All that holdfast says on stderr is lines of this form, so that one mail, one line of
-// a log, and one row of a terminal have what happened.
+// All lines on stderr have this form, so that one mail, one line of a log, or one row of a
+// terminal says what happened.
 const (
 	linePrefix = "holdfast: "
 	lineLength = 160 // characters, with the prefix
-	leastShown = 24  // what a store and a name are cut to, if they have to be
-	leastNote  = 12  // and the note of a holder
+	leastShown = 24  // a store or a name is not cut below this
+	leastNote  = 12  // nor the note of a holder below this
 )
 
-// asLine is the text as one line of stderr.
+// asLine returns the text as one line for stderr.
 func asLine(text string) string {
 	return linePrefix + shorten(plainText(text), lineLength-len(linePrefix))
 }
 
-// plainText is the text on one line, with nothing in it that a terminal would obey: names
-// and reasons are those of others.
+// plainText returns the text on one line, with nothing that a terminal would obey: names and
+// reasons come from others.
 func plainText(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -53,8 +53,8 @@ func plainText(text string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// shorten cuts the text to n characters in the middle: what it is about comes first, and
-// the cause last.
+// shorten cuts the text to n characters in the middle: the subject comes first, and the cause
+// last.
 func shorten(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) <= n { //mutant:cmd-line-length
@@ -64,8 +64,7 @@ func shorten(text string, n int) string {
 	return string(runes[:head]) + "…" + string(runes[len(runes)-(n-head-1):])
 }
 
-// A message is an error in the command's own words. The error itself is for the exit
-// code, and for -v.
+// A message is an error in the command's own words. The exit code and -v need the original error.
 type message struct {
 	text string
 	err  error
@@ -74,8 +73,8 @@ type message struct {
 func (m *message) Error() string { return m.text }
 func (m *message) Unwrap() error { return m.err }
 
-// about is a text about a name, or about all names if it is empty, on a store. Where it is
-// longer than a line, the store is cut first and then the name: the reader knows them, and not the rest.
+// about returns a text about a name on a store, or about the store if the name is empty. If it is
+// longer than a line, the store is cut first and then the name: the reader knows them.
 func about(name, where, why string) string {
 	parts := slices.DeleteFunc([]string{name, where, why}, func(s string) bool { return s == "" })
 	over := utf8.RuneCountInString(strings.Join(parts, ": ")) - (lineLength - len(linePrefix))
@@ -88,8 +87,8 @@ func about(name, where, why string) string {
 	return strings.Join(parts, ": ")
 }
 
-// aboutHolders is a text about a name and those who hold it. Where it is longer than a line,
-// their notes are cut first and then the name: who they are is not.
+// aboutHolders returns a text about a name and its holders. If it is longer than a line, their
+// notes are cut first and then the name.
 func aboutHolders(name string, notes []*string, who func() string) string {
 	for _, note := range notes {
 		over := utf8.RuneCountInString(plainText(name+": "+who())) - (lineLength - len(linePrefix))
@@ -100,9 +99,8 @@ func aboutHolders(name string, notes []*string, who func() string) string {
 	return about(name, "", who())
 }
 
-// say is err, which came of what was done with the name on the store, in a few words:
-// name, store and cause, each once. name is "" where it is all names, waited how long no
-// answer came; 0: that is not known.
+// say shortens err, which came from an operation on the name, to name, store and cause, each
+// once. name is "" for all names. waited is how long no answer came; 0: not known.
 func say(err error, name, where string, waited time.Duration) error {
 	mismatch := (*store.MismatchError)(nil)
 	if name != "" {
@@ -115,7 +113,7 @@ func say(err error, name, where string, waited time.Duration) error {
 		return &message{fmt.Sprintf("%s: in use as %s, you asked for %s: all who use a name must ask for the same kind", name, kindOf(mismatch.Have), kindOf(mismatch.Want)), err}
 	case errors.Is(err, holdfast.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		if nodes := byNode(nil); errors.As(err, &nodes) {
-			where, _, _ = strings.Cut(where, " on ") // the nodes are named by the cause
+			where, _, _ = strings.Cut(where, " on ") // the cause names the nodes
 			room := lineLength - len(linePrefix) - len(about(shorten(name, leastShown), where, " "))
 			return &message{about(name, where, causeByNode(nodes, room)), err}
 		}
@@ -133,7 +131,7 @@ func say(err error, name, where string, waited time.Duration) error {
 	return &message{text, err}
 }
 
-// kindOf is a kind of lock as the flags name it.
+// kindOf returns a kind of lock as the flags name it.
 func kindOf(limit int64) string {
 	if limit == store.Full {
 		return "a lock"
@@ -141,7 +139,7 @@ func kindOf(limit int64) string {
 	return fmt.Sprintf("--slots K/%d", limit)
 }
 
-// cause is why a store that is not available does not answer.
+// cause returns why a store is unavailable.
 func cause(err error, where string, waited time.Duration) string {
 	text := rest(err.Error(), where, "store unavailable")
 	text, last, _ := strings.Cut(text, "; when it last answered: ")
@@ -154,7 +152,7 @@ func cause(err error, where string, waited time.Duration) string {
 		text = "there is no host " + dns.Name
 	case errors.As(err, &dns):
 		text = "the name service does not answer for " + dns.Name
-	// By the text: that our own time was over is in the error beside a refusal too.
+	// By the text: an error can have our own timeout beside a refusal.
 	case text == "", silent(text): //mutant:cmd-silence-by-its-text
 		text = "no answer"
 		if waited >= time.Second {
@@ -167,8 +165,7 @@ func cause(err error, where string, waited time.Duration) string {
 	return text
 }
 
-// withoutAside is the text without what is in brackets at its end: what a store adds to the
-// words of its server.
+// withoutAside removes the text in brackets at the end, which a store adds to its server's words.
 func withoutAside(text string) string {
 	if i := strings.LastIndex(text, " ("); i > 0 && strings.HasSuffix(text, ")") {
 		return text[:i]
@@ -176,16 +173,16 @@ func withoutAside(text string) string {
 	return text
 }
 
-// byNode is an error of a store of several servers, which says of each why it failed.
-// That of redlock is one: the command imports no store.
+// byNode is an error of a store of several servers, with the cause of each. One is redlock's. It
+// is an interface because the command imports no store.
 type byNode interface {
 	error
 	ByNode() (count string, failed iter.Seq2[string, error])
 }
 
-// causeByNode is how many nodes have failed, and which and why as far as there is room: each
-// cause once, with the nodes that it is of. Where not all fits, only the first node of
-// each cause is named, and then the causes are cut.
+// causeByNode returns how many nodes have failed, and if there is room which and why: each cause
+// once, with its nodes. If not all fits, fewer nodes of each cause are named, and then the causes
+// are cut.
 func causeByNode(e byNode, room int) string {
 	count, failed := e.ByNode()
 	var causes []string
@@ -229,15 +226,16 @@ func causeByNode(e byNode, room int) string {
 	return count
 }
 
-// silent reports whether a driver's text says no more than that nothing came.
+// silent reports whether a driver's text says only that no answer came.
 func silent(text string) bool {
 	return slices.ContainsFunc([]string{"deadline exceeded", "i/o timeout", "nats: timeout", "server selection timeout", "timed out", "no answer for", "no answer in time", "DeadlineExceeded", "zk: could not connect to a server", "there is no connection at the moment"}, func(s string) bool {
 		return strings.Contains(text, s)
 	})
 }
 
-// rest is the text of an error without what is said beside it: the store, what was tried
-// there, and what is there twice. sentinel is what the text says of the kind of error.
+// rest returns the text of an error without what its message says already: the store, the
+// operation on it, and repeated parts. sentinel is the text of the kind of error, and is removed
+// too.
 func rest(text, where, sentinel string) string {
 	var parts []string
 	for _, part := range strings.Split(text, ": ") {

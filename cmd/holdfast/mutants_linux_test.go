@@ -78,6 +78,7 @@ var mutants = []mutant.Broken{
 	one("the terminal is given to the process that has it", "TestACommandThatStartsLaterDoesNotTakeTheTerminal", "run-terminal-given", mutant.Cond("tty != nil")),
 	one("the terminal is not mended", "TestTheTerminalIsRestoredAfterAKilledCommand", "front-terminal-mended", mutant.Stmt("f.take(false)")),
 
+	one("the time left counts from the first look", "TestTheTimeLeftIsThatOfTheLimit", "cmd-time-left-is-of-the-limit", mutant.Value("w.start.Add(time.Duration(w.j.wait)).Sub(now)")),
 	one("a job in the background writes", "TestABackgroundJobDoesNotScribble", "run-status-in-foreground", mutant.Cond("v.over")),
 	one("the line stays", "TestAWaiterAtATerminalSeesTheHolderAndNoTraceStays", "run-status-erased", mutant.Delete()),
 	one("the line is wider than the terminal", "TestTheStatusLineFitsTheTerminalAfterAResize", "run-status-fits", mutant.Stmt(`fmt.Fprint(v.to, eraseLine+fit(text, columns+1)+"\r")`)),
@@ -149,6 +150,8 @@ var mutants = []mutant.Broken{
 	one("what was freed blocks", "TestCommandOnFiles/break-now-frees-at-once", "cmd-freed-is-in-the-way", mutant.Cond("e.Granted")),
 	one("the end of stdin is not seen", "TestCommandOnFiles/hold-speaks-json", "hold-ends-with-stdin", mutant.Delete()),
 	one("the end of stdin comes before the answer", "TestHoldAnswersAfterStdinHasEnded", "hold-answers-before-stdin-ends", mutant.Line("default:")),
+	one("hold says that it stops a command", "TestABrokenHoldSpeaksOfNoCommand", "hold-speaks-of-no-command", mutant.Return(`name + ": broken by an operator; stopping the command"`)),
+	one("hold asks for a command", "TestCommandOnFiles/what-was-meant-is-said", "hold-has-no-command-to-write", mutant.Cond("true")),
 	one("the end of the script is not seen", "TestCommandOnFiles/hold-keeps-a-lock-for-a-script", "hold-ends-with-descriptor", mutant.Delete()),
 	one("a descriptor of holdfast's own is taken for the script's", "TestCommandOnFiles/hold-keeps-a-lock-for-a-script", "hold-own-descriptor", mutant.Line("case err != nil || own > 1<<20:")),
 	one("the process in the background has the descriptor", "TestCommandOnFiles/hold-keeps-a-lock-for-a-script", "hold-inherits-nothing", mutant.Delete()),

@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
 )
 
-// acquire waits for the lock. A signal gives up the place; a second one leaves
-// without giving it back.
+// acquire waits for the lock. A signal gives up the queue position; a second one exits without
+// releasing it.
 func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfast.LeaseSet, error) {
 	whole, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ctx := whole
-	if d := j.asksFor(); d > 0 {
+	if end := j.deadline(); !end.IsZero() {
 		var stop context.CancelFunc
-		ctx, stop = context.WithDeadline(whole, j.since().Add(d))
+		ctx, stop = context.WithDeadline(whole, end)
 		defer stop()
 	}
 	type result struct {
@@ -33,7 +33,7 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 	go func() {
 		leases, err := j.askOn(ctx, locks)
 		if held := (*holdfast.HeldError)(nil); j.try && j.wait == 0 && errors.As(err, &held) && errors.Is(err, context.DeadlineExceeded) { //mutant:cmd-try-watches
-			// The store has answered, and has to watch who holds until it is sure: that is no silence.
+			// The store has answered, but must watch the holder until it is sure: it is not silent.
 			leases, err = j.ask(whole, locks)
 		}
 		done <- result{leases, err}
@@ -41,7 +41,7 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 	for {
 		select {
 		case r := <-done:
-			stderr.ends() // the watch tells nothing behind this //mutant:run-wait-told-as-over
+			stderr.ends() // the watch prints nothing after this //mutant:run-wait-told-as-over
 			return r.leases, j.refused(r.err)
 		case sig := <-signals:
 			if !slices.Contains(givesUp, sig) {
@@ -66,19 +66,19 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 	}
 }
 
-// tryFor is for how long a store may be silent to one that does not wait, and has not
-// said otherwise. It is a variable, as the others of its kind, for the tests: to them a machine
-// that stands still is no silent store.
+// tryFor is how long a store may be silent if the claim does not wait and there is no -w. It is a
+// variable, like the others of its kind, for the tests: for them a stalled machine must not look
+// like a silent store.
 var tryFor = 2500 * time.Millisecond
 
-// leavesFor is for how long a position that was given up is given back.
+// leavesFor is how long giving up a queue position may take.
 var leavesFor = 500 * time.Millisecond
 
-// begun is when the program began: -w counts from there, whatever it takes to open the
+// begun is when the program started: -w counts from there, however long it takes to open the
 // store.
 var begun = time.Now()
 
-// since is begun for a job that main has started.
+// since returns begun once the job has opened its store, else now.
 func (j *job) since() time.Time {
 	if j.begun.IsZero() {
 		return time.Now()
@@ -86,7 +86,7 @@ func (j *job) since() time.Time {
 	return j.begun
 }
 
-// asksFor is for how long we wait for the lock, or if we do not wait, for the store to
+// asksFor returns how long we wait for the lock or, if we do not wait for it, for the store to
 // answer; 0: no bound.
 func (j *job) asksFor() time.Duration {
 	switch {
@@ -98,18 +98,26 @@ func (j *job) asksFor() time.Duration {
 	return 0
 }
 
-// againAfter is how long a store is left alone that did not answer, where -w has time left.
+// deadline returns the instant at which asksFor has passed; zero: no bound.
+func (j *job) deadline() time.Time {
+	if d := j.asksFor(); d > 0 {
+		return j.since().Add(d)
+	}
+	return time.Time{}
+}
+
+// againAfter is the pause before a store that did not answer is asked again, if -w has time left.
 const againAfter = 500 * time.Millisecond
 
-// askOn asks, and where -w was given asks again until its time is over while the store does
-// not answer: it may be back by then.
+// askOn asks, and with -w asks again while the store does not answer and there is time: it may
+// come back.
 func (j *job) askOn(ctx context.Context, locks *holdfast.Locker) (*holdfast.LeaseSet, error) {
 	var before error
 	for {
 		leases, err := j.ask(ctx, locks)
 		away := errors.Is(err, holdfast.ErrUnavailable)
 		if before != nil && !away && ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, holdfast.ErrHeld) {
-			return nil, before // this time there was no time to find out more
+			return nil, before // the last attempt had too little time to find out more
 		}
 		if !away || !j.waits || ctx.Err() != nil { //mutant:cmd-store-that-comes-back
 			return leases, err
@@ -123,7 +131,7 @@ func (j *job) askOn(ctx context.Context, locks *holdfast.Locker) (*holdfast.Leas
 	}
 }
 
-// ask takes all names, or tries to.
+// ask takes all names, or with -n tries to.
 func (j *job) ask(ctx context.Context, locks *holdfast.Locker) (*holdfast.LeaseSet, error) {
 	claims := make([]*holdfast.Lock, len(j.names))
 	for i, name := range j.names {
@@ -143,7 +151,7 @@ func (j *job) ask(ctx context.Context, locks *holdfast.Locker) (*holdfast.LeaseS
 	return all.Lock(ctx)
 }
 
-// refused makes a refusal what the flags say that it is.
+// refused turns a refusal into what the flags make of it, and rewords all other errors.
 func (j *job) refused(err error) error {
 	held := (*holdfast.HeldError)(nil)
 	if !errors.As(err, &held) {
@@ -181,9 +189,8 @@ func (j *job) refused(err error) error {
 	return &exitError{code, errors.New(message)}
 }
 
-// closeWithin waits until a position that was given up is given back, but not for
-// long: a store that does not answer must not hold up who has given up. What is
-// left in it is gone after the TTL.
+// closeWithin closes locks, and waits at most d until a queue position is given up: a store that
+// does not answer must not hold up a caller. What is left in the store expires after the TTL.
 func closeWithin(d time.Duration, locks *holdfast.Locker) {
 	closed := make(chan struct{})
 	go func() {
@@ -196,15 +203,15 @@ func closeWithin(d time.Duration, locks *holdfast.Locker) {
 	}
 }
 
-// closesFor is for how long that is waited for, after what became of the run. held says
-// that there was a lock.
+// closesFor returns how long to wait for that, by the error of the run. held says whether we had
+// the lock.
 func closesFor(err error, held bool) time.Duration {
 	coded := (*exitError)(nil)
 	if errors.Is(err, syscall.ECONNREFUSED) { //mutant:cmd-closed-port-is-left
-		return 0 // nothing listens that could give a position up
+		return 0 // no server is there to give a position up
 	}
 	if errors.As(err, &coded) && (coded.code == exitUnavailable || coded.code == exitLost) { //mutant:cmd-silent-store-is-left
-		return 100 * time.Millisecond // it has had its time
+		return 100 * time.Millisecond // the store has had its time
 	}
 	if held {
 		return 2 * time.Second

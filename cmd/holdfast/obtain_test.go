@@ -35,12 +35,12 @@ func TestASignalDuringTheGrantKeepsNoMinimumHold(t *testing.T) {
 		leases, err := (&job{names: names, try: true}).acquire(locks, signals)
 		close(signals)
 		if end := (*exitError)(nil); leases != nil || !errors.As(err, &end) || end.code != codeOfSignal(givesUp[0]) {
-			t.Fatalf("leases %v, error %v, want the end by a signal", leases != nil, err)
+			t.Fatalf("got leases %v, error %v, want the end by a signal", leases != nil, err)
 		}
 		next := opened(t, mem, nil)
 		l, err := next.All(claims(next, names)...).TryLock(t.Context())
 		if err != nil {
-			t.Fatalf("nothing ran under %q: %v", names, err)
+			t.Fatalf("no command ran under %q, but the next lock is refused: %v", names, err)
 		}
 		l.Release()
 	}
@@ -64,7 +64,7 @@ func TestNoWaitIsReportedAfterItsRefusal(t *testing.T) {
 	}
 	stderr.waits((&queue{name: "a"}).record("waiting for a"))
 	if lines := strings.Count(told.String(), "\n"); lines != 1 || !strings.Contains(told.String(), eventRefused) {
-		t.Errorf("%d lines, want only the refusal:\n%s", lines, &told)
+		t.Errorf("got %d lines, want only the refusal:\n%s", lines, &told)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestAStoreThatRecoversInTimeIsAskedAgain(t *testing.T) {
 	}{
 		{"-n -w 1m", job{try: true, waits: true, wait: duration(time.Minute)}, 40 * time.Second, true, 40 * time.Second},
 		{"-w 1m", job{waits: true, wait: duration(time.Minute)}, 40 * time.Second, true, 40 * time.Second},
-		{"-w 1m, and it is away for longer", job{waits: true, wait: duration(time.Minute)}, time.Hour, false, time.Minute},
+		{"-w 1m, and the store is away for longer", job{waits: true, wait: duration(time.Minute)}, time.Hour, false, time.Minute},
 		{"-n", job{try: true}, 40 * time.Second, false, 0},
 		{"no flag", job{}, 40 * time.Second, false, 0},
 	} {
@@ -101,10 +101,10 @@ func TestAStoreThatRecoversInTimeIsAskedAgain(t *testing.T) {
 			defer locks.Close()
 			leases, err := j.acquire(locks, nil)
 			if took := time.Since(start); (err == nil) != c.obtained || took < c.over || took > c.away+time.Second {
-				t.Errorf("%s: %v after %v", c.what, err, took)
+				t.Errorf("%s: got %v after %v", c.what, err, took)
 			}
 			if end := (*exitError)(nil); err != nil && (!errors.As(err, &end) || end.code != exitUnavailable || !strings.Contains(err.Error(), "connection reset")) {
-				t.Errorf("%s: %v, want that the connection was reset", c.what, err)
+				t.Errorf("%s: got %v, want that the connection was reset", c.what, err)
 			}
 			if leases != nil {
 				_ = leases.Release()
@@ -134,10 +134,10 @@ func TestATryWatchesForLongerThanAStoreMayBeSilent(t *testing.T) {
 		dies bool
 		over time.Duration
 	}{
-		"who holds has died":    {job{try: true}, true, 30 * time.Second},
-		"who holds lives":       {job{try: true}, false, 30 * time.Second},
-		"-w says for how long":  {job{try: true, waits: true, wait: duration(10 * time.Second)}, false, 10 * time.Second},
-		"several names are one": {job{try: true, names: []string{"a", "b"}}, true, 30 * time.Second},
+		"the holder has died":  {job{try: true}, true, 30 * time.Second},
+		"the holder is alive":  {job{try: true}, false, 30 * time.Second},
+		"-w limits the time":   {job{try: true, waits: true, wait: duration(10 * time.Second)}, false, 10 * time.Second},
+		"several names as one": {job{try: true, names: []string{"a", "b"}}, true, 30 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			mem, start := memstore.New(), time.Now()
@@ -160,10 +160,10 @@ func TestATryWatchesForLongerThanAStoreMayBeSilent(t *testing.T) {
 			defer locks.Close()
 			leases, err := j.acquire(locks, nil)
 			if took := time.Since(start); (err == nil) != c.dies || took < c.over-time.Second || took > c.over+time.Second {
-				t.Errorf("%s: %v after %v, want it after %v", what, err, took, c.over)
+				t.Errorf("%s: got %v after %v, want it after %v", what, err, took, c.over)
 			}
 			if end := (*exitError)(nil); err != nil && (!errors.As(err, &end) || end.code != exitHeld) {
-				t.Errorf("%s: %v, want that it is held", what, err)
+				t.Errorf("%s: got %v, want exit code 75", what, err)
 			}
 			if leases != nil {
 				_ = leases.Release()
@@ -195,7 +195,7 @@ func TestASignalEndsATryThatWatches(t *testing.T) {
 		j := job{try: true, where: "memory", begun: start, conflict: exitHeld, names: []string{"a"}}
 		_, err = j.acquire(locks, signals)
 		if end := (*exitError)(nil); !errors.As(err, &end) || end.code != codeOfSignal(syscall.SIGTERM) || time.Since(start) != 10*time.Second {
-			t.Errorf("%v after %v, want an end by the signal after 10s", err, time.Since(start))
+			t.Errorf("got %v after %v, want an end by the signal after 10s", err, time.Since(start))
 		}
 	})
 }
@@ -229,11 +229,11 @@ func TestARefusalShowsTheHolderDespiteALongNote(t *testing.T) {
 		line := asLine((&job{conflict: exitHeld}).refused(held).Error())
 		for _, said := range []string{name[:5], "host a-host-of-some-length, pid 4711 (backup.sh)", "do n…", "since ", "expires in ", "2 waiting"} {
 			if !strings.Contains(line, said) {
-				t.Errorf("%q is not in %q", said, line)
+				t.Errorf("%q is missing in %q", said, line)
 			}
 		}
 		if held.Holders[0].Owner.Note != note {
-			t.Error("the note itself was cut")
+			t.Error("the refusal cut the note itself, want it whole")
 		}
 	}
 }

@@ -106,7 +106,7 @@ func childrenOf(pid int) (pids []int) {
 func (s *underway) signal(pid int, sig syscall.Signal) {
 	s.t.Helper()
 	if err := syscall.Kill(pid, sig); err != nil {
-		s.t.Fatalf("%v to %d: %v", sig, pid, err)
+		s.t.Fatalf("send %v to %d: %v", sig, pid, err)
 	}
 }
 
@@ -115,7 +115,7 @@ func (s *underway) signal(pid int, sig syscall.Signal) {
 func (s *underway) stop(pid int) {
 	s.t.Helper()
 	s.signal(pid, syscall.SIGSTOP)
-	soon(s.t, "it stands still", func() bool { return testserver.AllThreads(pid, "TZ") })
+	soon(s.t, "the process is stopped", func() bool { return testserver.AllThreads(pid, "TZ") })
 }
 
 // kill kills the process and returns when all its threads are dead, so that its
@@ -123,7 +123,7 @@ func (s *underway) stop(pid int) {
 func (s *underway) kill(pid int) {
 	s.t.Helper()
 	s.signal(pid, syscall.SIGKILL)
-	soon(s.t, "it is dead", func() bool { return testserver.AllThreads(pid, "Z") })
+	soon(s.t, "the process is dead", func() bool { return testserver.AllThreads(pid, "Z") })
 }
 
 // inHand waits until the engine has finished the start of the command: then the
@@ -131,7 +131,7 @@ func (s *underway) kill(pid int) {
 // engine closes the files that it read and wrote, which were not open for both.
 func (s *underway) inHand() {
 	s.t.Helper()
-	soon(s.t, "the command is in our hand", func() bool {
+	soon(s.t, "the engine has started the command", func() bool {
 		info, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/1", s.engine()))
 		_, flags, _ := strings.Cut(string(info), "flags:\t")
 		flags, _, _ = strings.Cut(flags, "\n")
@@ -156,7 +156,7 @@ func (s *underway) code() int {
 	select {
 	case <-s.exited:
 	case <-time.After(patience):
-		s.t.Fatal("it does not exit")
+		s.t.Fatal("the process does not exit")
 	}
 	return s.cmd.ProcessState.ExitCode()
 }
@@ -191,7 +191,7 @@ func (s *underway) nothingLeft() {
 	s.t.Helper()
 	for _, pid := range s.alive() {
 		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-		s.t.Errorf("there is process %d: %q", pid, line)
+		s.t.Errorf("process %d is left: %q", pid, line)
 	}
 }
 

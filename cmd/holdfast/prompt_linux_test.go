@@ -95,13 +95,13 @@ func oneLineOfStderr(t *testing.T, said string) {
 	line, rest, whole := strings.Cut(said, "\n")
 	switch {
 	case !whole || rest != "":
-		t.Errorf("not one line: %q", said)
+		t.Errorf("got more or less than one line: %q", said)
 	case !strings.HasPrefix(line, "holdfast: "):
-		t.Errorf("without the prefix: %q", line)
+		t.Errorf("the prefix is missing: %q", line)
 	case utf8.RuneCountInString(line) > 160:
-		t.Errorf("%d characters: %q", utf8.RuneCountInString(line), line)
+		t.Errorf("got %d characters, want at most 160: %q", utf8.RuneCountInString(line), line)
 	case strings.Count(line, "refused")+strings.Count(line, "no answer") != 1 && !strings.Contains(line, "nodes agreed"):
-		t.Errorf("the cause is missing, or repeated: %q", line)
+		t.Errorf("the cause is missing or repeated: %q", line)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestAClosedPortIsReportedSoonInOneLine(t *testing.T) {
 			url := testserver.At(url, func() string { return testserver.ClosedPort(t) })
 			line := says(t, exitUnavailable, time.Second, "run", "a", "-n", "--skip-ok", "--store", url, "--", "true")
 			if !strings.HasPrefix(line, "holdfast: a: ") || !strings.Contains(line, "connection refused") || strings.Contains(line, "secret") {
-				t.Errorf("it does not have name and cause: %q", line)
+				t.Errorf("the name or the cause is missing: %q", line)
 			}
 			if line := says(t, exitUnavailable, time.Second, "prove", "--store", url); !strings.Contains(line, "connection refused") {
 				t.Errorf("prove does not report the cause: %q", line)
@@ -147,7 +147,7 @@ func TestASilentServerIsOneLineAndBounded(t *testing.T) {
 					continue
 				}
 				if !strings.Contains(line, "no answer within "+c.within) {
-					t.Errorf("%v: it does not say that no answer came: %q", c.flags, line)
+					t.Errorf("%v: the line does not say that no answer came: %q", c.flags, line)
 				}
 			}
 			says(t, exitUnavailable, 5*time.Second, "prove", "--store", url)
@@ -171,7 +171,7 @@ func TestHoldAnswersAfterStdinHasEnded(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "holdfast", "hold", "a", "--json", "-n", "-w", "1", "--store", "redis://"+silentPort(t))
 	out, _ := cmd.Output()
 	if cmd.ProcessState.ExitCode() != exitUnavailable || !strings.Contains(string(out), "no answer within 1s") {
-		t.Errorf("exit code %d, want %d and the cause: %s", cmd.ProcessState.ExitCode(), exitUnavailable, out)
+		t.Errorf("got exit code %d, want %d and the cause: %s", cmd.ProcessState.ExitCode(), exitUnavailable, out)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestAServersRefusalIsReportedAndNotATimeout(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "holdfast", args...)
 			out, _ := cmd.CombinedOutput()
 			if line := string(out); cmd.ProcessState.ExitCode() != exitUnavailable || !strings.Contains(line, says) || strings.Contains(line, "no answer") || strings.Contains(line, "…") {
-				t.Errorf("%q: exit code %d, want %d and what the server said, whole: %q", args, cmd.ProcessState.ExitCode(), exitUnavailable, line)
+				t.Errorf("%q: got exit code %d, want %d and the server's whole message: %q", args, cmd.ProcessState.ExitCode(), exitUnavailable, line)
 			}
 		}
 	}
@@ -203,7 +203,7 @@ func TestProveReportsAMissingRightInOneWholeLine(t *testing.T) {
 	out, _ := cmd.CombinedOutput()
 	line := string(out)
 	if cmd.ProcessState.ExitCode() != exitDenied || !strings.HasPrefix(line, "holdfast: Redis at "+server.Addr+", database 0: not allowed: NOPERM ") || strings.Contains(line, "…") || strings.Count(line, "\n") != 1 {
-		t.Errorf("exit code %d, want %d and one whole line: %q", cmd.ProcessState.ExitCode(), exitDenied, line)
+		t.Errorf("got exit code %d, want %d and one whole line: %q", cmd.ProcessState.ExitCode(), exitDenied, line)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestNoControlCharactersOfANameAreShown(t *testing.T) {
 	store := fileStore(t)
 	name := "a\x1b]0;owned\x07\nb\u009b2J\u202e"
 	held := beginNamed(t, store, name, "--note", "x\x1b[2Jy", "--", "sh", "-c", "touch in; sleep 1000")
-	soon(t, "it is held", func() bool { return held.exists("in") })
+	soon(t, "the lock is held", func() bool { return held.exists("in") })
 	for _, args := range [][]string{
 		{"run", name, "-n", "--", "true"}, {"run", name, "-w", "0.2", "--", "true"}, {"wait", name, "-n"}, {"ls"}, {"show", name},
 		{"check", name, "--id", strings.Repeat("0", 32)}, {"show", name + "\x1b"}, {"no\x1bcommand"}, {"run", "--no\x1bflag", "a", "--", "true"},
@@ -221,7 +221,7 @@ func TestNoControlCharactersOfANameAreShown(t *testing.T) {
 		cmd.Env = append(os.Environ(), "HOLDFAST_STORE="+store)
 		out, _ := cmd.CombinedOutput()
 		if len(out) == 0 {
-			t.Errorf("%q says nothing", args)
+			t.Errorf("%q printed nothing", args)
 		}
 		showsNoControls(t, args, string(out))
 	}
@@ -232,9 +232,9 @@ func TestNoControlCharactersOfAReasonAreShown(t *testing.T) {
 	const reason = "\x1b[2J\u009b2J\n  broken:  by nobody"
 	url := fileStore(t)
 	asked := beginNamed(t, url, "a", "--give-up", "USR1", "--ttl", lastingTTL, "--", "sh", "-c", "trap 'touch asked' USR1; touch in; while :; do sleep 0.1; done")
-	soon(t, "it is held", func() bool { return asked.exists("in") })
+	soon(t, "the lock is held", func() bool { return asked.exists("in") })
 	waiter := beginCommand(t, url, nil, "ask", "a", "--reason", reason)
-	soon(t, "it is asked", func() bool { return asked.exists("asked") })
+	soon(t, "the holder is asked", func() bool { return asked.exists("asked") })
 
 	// The holder does not renew this hold, so it stays as long as the test reads it.
 	s, err := filestore.Open(strings.TrimPrefix(url, "file:"), nil)
@@ -274,13 +274,13 @@ func TestNoControlCharactersOfAReasonAreShown(t *testing.T) {
 		out, _ := cmd.CombinedOutput()
 		showsNoControls(t, args, string(out))
 		if n := strings.Count(string(out), "by nobody"); n != 1 && args[0] != "ls" || strings.Contains(string(out), "\n  broken:  by") {
-			t.Errorf("%q shows the reason %d times, or on a line of its own: %q", args, n, out)
+			t.Errorf("%q shows the reason %d times, or as a line of its own: %q", args, n, out)
 		}
 	}
 	said := asked.text("stderr")
 	showsNoControls(t, nil, said)
 	if n := strings.Count(said, "by nobody"); n != 2 || strings.Contains(said, "\n  broken:  by") {
-		t.Errorf("run says the reason %d times, want one of the request and one of the break, or as a line of its own: %q", n, said)
+		t.Errorf("run shows the reason %d times, want once for the request and once for the break, or shows it as a line of its own: %q", n, said)
 	}
 }
 
@@ -345,7 +345,7 @@ func TestAnErrorHasItsCauseOnce(t *testing.T) {
 		{errSilent, "", where, 4 * time.Second, where + ": no answer within 4s"},
 	} {
 		if got := say(c.err, c.name, c.where, c.waited).Error(); got != c.want {
-			t.Errorf("%v:\n%s, want\n%s", c.err, got, c.want)
+			t.Errorf("%v: got\n%s, want\n%s", c.err, got, c.want)
 		}
 	}
 }
@@ -380,7 +380,7 @@ func TestTheCauseIsNotCutForTheStore(t *testing.T) {
 		{"x", long, strings.Repeat("w", 140), "x: " + strings.Repeat("n", 9) + "…" + strings.Repeat("n", 14) + ": " + strings.Repeat("w", 140)},
 	} {
 		if got := about(c.name, c.where, c.why); got != c.want {
-			t.Errorf("%q, %q, %q:\n%s, want\n%s", c.name, c.where, c.why, got, c.want)
+			t.Errorf("%q, %q, %q: got\n%s, want\n%s", c.name, c.where, c.why, got, c.want)
 		}
 	}
 }
@@ -394,7 +394,7 @@ func TestALineIsCutInItsMiddle(t *testing.T) {
 		strings.Repeat("a", 100) + strings.Repeat("z", 100): "holdfast: " + strings.Repeat("a", 60) + "…" + strings.Repeat("z", 89),
 	} {
 		if got := asLine(text); got != want || utf8.RuneCountInString(got) > lineLength {
-			t.Errorf("%q: %q, want %q", text, got, want)
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }

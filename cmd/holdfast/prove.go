@@ -19,11 +19,10 @@ import (
 	"github.com/holdfast-go/holdfast/prove"
 )
 
-// exitNotProved is the exit code of prove if a promise was broken, or too
-// little was seen.
+// exitNotProved is the exit code of prove if a promise was broken, or too little happened.
 const exitNotProved = 1
 
-// childCommand is the command, in no help, by which prove starts itself.
+// childCommand is the hidden command by which prove starts its processes.
 const childCommand = "prove-child"
 
 func (p *program) proveCommand() *cobra.Command {
@@ -88,7 +87,7 @@ be proof; 64 and 69 as elsewhere.`,
 				return p.judgeFile(check, asJSON)
 			}
 			if len(worker) > 0 {
-				// Its name is in the report, and a password in it must not be.
+				// The report shows the command line, but must not show a password in it.
 				name := regexp.MustCompile(`(://[^/@\s:]*:)[^/@\s]*@`).ReplaceAllString(strings.Join(worker, " "), "$1…@")
 				o.Own = &prove.Own{Name: name, Lines: worker}
 			}
@@ -97,7 +96,7 @@ be proof; 64 and 69 as elsewhere.`,
 			}
 			o.For, o.TTL = time.Duration(length), time.Duration(ttl)
 			if !cmd.Flags().Changed("seed") {
-				o.Seed = rand.Uint64() >> 11 // JSON of others keeps 53 bits
+				o.Seed = rand.Uint64() >> 11 // other readers of JSON keep 53 bits
 			}
 			if o.Wide && !cmd.Flags().Changed("names") {
 				o.Names = 60
@@ -125,7 +124,7 @@ be proof; 64 and 69 as elsewhere.`,
 	return cmd
 }
 
-// allFaults are those of files and those of servers.
+// allFaults returns the faults of files and those of servers.
 func allFaults() []prove.Fault {
 	all := prove.Faults("file:")
 	for _, f := range prove.Faults("redis:") {
@@ -190,7 +189,7 @@ func (p *program) prove(cmd *cobra.Command, o *prove.Options, asJSON bool) error
 	return tellReport(report, asJSON)
 }
 
-// proveChildCommand is one of the processes of prove.
+// proveChildCommand returns the command that is one of the processes of prove.
 func proveChildCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    childCommand,
@@ -200,7 +199,7 @@ func proveChildCommand() *cobra.Command {
 	}
 }
 
-// judgeFile judges a history that was written before.
+// judgeFile judges a recorded history.
 func (p *program) judgeFile(path string, asJSON bool) error {
 	if p.store != "" {
 		return errors.New("--check reads a file and takes no --store")
@@ -217,7 +216,7 @@ func (p *program) judgeFile(path string, asJSON bool) error {
 	return tellReport(&prove.Report{Run: h.Run, Verdict: prove.Check(h)}, asJSON)
 }
 
-// tellReport prints the report and is the exit code.
+// tellReport prints the report and returns the exit code.
 func tellReport(r *prove.Report, asJSON bool) error {
 	var err error
 	if asJSON {

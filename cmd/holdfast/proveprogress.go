@@ -8,19 +8,19 @@ import (
 	"github.com/holdfast-go/holdfast/prove"
 )
 
-// A progressLine shows how far a run of prove is: on a terminal one line that is
-// written again, elsewhere a line now and then.
+// A progressLine shows the progress of prove: on a terminal one line that is rewritten, elsewhere
+// a line now and then.
 type progressLine struct {
 	w          io.Writer
 	onTerminal bool
-	every      time.Duration // between two lines that stay
+	every      time.Duration // between two lines, if there is no terminal
 
-	told  time.Duration // when the newest of those was written, since the beginning
-	found int           // what it said was found
+	told  time.Duration // when the newest of those was written, since the start
+	found int           // violations that it reported
 	open  bool          // a line is on the terminal
 }
 
-// show shows it. A violation is printed at once.
+// show shows the progress. The first violation is printed at once.
 func (l *progressLine) show(p prove.Progress) {
 	switch {
 	case l.onTerminal:
@@ -32,7 +32,7 @@ func (l *progressLine) show(p prove.Progress) {
 	}
 }
 
-// end takes the line off the terminal.
+// end erases the line on the terminal.
 func (l *progressLine) end() {
 	if l.open {
 		fmt.Fprint(l.w, "\r\x1b[K")

@@ -24,11 +24,11 @@ func TestProgressLinesStayOnlyWithoutATerminal(t *testing.T) {
 		l.end()
 	}
 	if text := terminal.String(); strings.Count(text, "\r") != len(steps)+1 || strings.Contains(text, "\n") || !strings.HasSuffix(text, "\r\x1b[K") {
-		t.Errorf("on a terminal: %q", text)
+		t.Errorf("on a terminal: got %q", text)
 	}
 	want := "holdfast: prove: 2s of 1m30s: 20 grants, 3 faults, 1 WRONG so far\n" +
 		"holdfast: prove: 33s of 1m30s: 40 grants, 5 faults, 2 WRONG so far\n"
 	if file.String() != want {
-		t.Errorf("elsewhere: %q, want %q", file.String(), want)
+		t.Errorf("in a file: got %q, want %q", file.String(), want)
 	}
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// askAndBreak breaks the hold of a name that the person at the terminal means, and only
-// if they say so.
+// askAndBreak breaks the hold of a name that the user at the terminal chooses and confirms.
 func (p *program) askAndBreak(ctx context.Context, b holdfast.Break) error {
 	in, err := p.inspector(choose(p.store))
 	if err != nil {
@@ -51,18 +50,18 @@ func (p *program) askAndBreak(ctx context.Context, b holdfast.Break) error {
 			return &message{fmt.Sprintf("%s: not broken: %v", printable(b.Name), err), holdfast.ErrInvalid} //mutant:cmd-reason-is-asked-for
 		}
 	}
-	when := "when the hold has expired, within its TTL" // it may be renewed until the answer
+	when := "when the hold has expired, within its TTL" // it may be renewed before the answer
 	if b.Now {
 		when = "at once, though the holder may work on"
 	}
-	answer, _ := q.ask(fmt.Sprintf("The command of this hold is stopped; the next waiter gets the lock %s. Break it? [yes/no] ", when))
+	answer, _ := q.ask(fmt.Sprintf("The holder stops its command, if it has one; the next waiter gets the lock %s. Break it? [yes/no] ", when))
 	if !saysYes(answer) { //mutant:cmd-break-needs-yes
 		return notBroken(b.Name)
 	}
 	return in.breakIt(ctx, b)
 }
 
-// checkReason says what is wrong with the reason of a break that a person has typed.
+// checkReason returns what is wrong with the reason of a break that the user has typed.
 func checkReason(text string) error {
 	switch {
 	case text == "":
@@ -73,21 +72,21 @@ func checkReason(text string) error {
 	return nil
 }
 
-// saysYes reports whether the answer lets a hold be broken.
+// saysYes reports whether the answer confirms a break.
 func saysYes(answer string) bool { return strings.EqualFold(strings.TrimSpace(answer), "yes") }
 
-// notBroken is how it ends if the person does not want it.
+// notBroken returns the error of a break that the user did not confirm.
 func notBroken(name string) error {
 	return &exitError{exitUsage, &message{printable(name) + ": not broken", holdfast.ErrInvalid}}
 }
 
-// A question is asked at the terminal.
+// A question asks the user at the terminal.
 type question struct {
 	from *bufio.Reader
 	to   io.Writer
 }
 
-// ask returns what is typed; false if that has ended.
+// ask returns what the user types; false at the end of input.
 func (q *question) ask(text string) (string, bool) {
 	fmt.Fprint(q.to, text)
 	line, err := q.from.ReadString('\n')
@@ -97,7 +96,7 @@ func (q *question) ask(text string) (string, bool) {
 	return strings.TrimSpace(line), err == nil
 }
 
-// which shows the holders, and asks which is meant if there are several.
+// which shows the holders, and asks for one of them if there are several.
 func (q *question) which(holders []line) (line, bool) {
 	for i, h := range holders {
 		number := ""

@@ -18,10 +18,11 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
 )
 
-// traceAt is where a package has the program that sends spans: its linker sets it.
+// traceAt is where a distribution package installs the program that sends spans. The linker sets
+// it.
 var traceAt string
 
-// tracePath is the program that sends spans; "": there is none.
+// tracePath returns the path of the program that sends spans; "" if there is none.
 func tracePath() string {
 	name := report.TraceProgram
 	if runtime.GOOS == "windows" {
@@ -42,7 +43,8 @@ func tracePath() string {
 
 const metricsCommand = "write-metrics"
 
-// metricsWriter is what a run that has ended starts, with its account on stdin: a directory that hangs shall not hold the run up.
+// metricsWriter returns the command that a finished run starts, with its account on stdin, to
+// write the metrics: a directory that hangs must not hold the run up.
 func metricsWriter() *cobra.Command {
 	return &cobra.Command{
 		Use:    metricsCommand,
@@ -59,11 +61,11 @@ func metricsWriter() *cobra.Command {
 	}
 }
 
-// waitsForReports is report.WaitsFor; the tests' command has a longer one.
+// waitsForReports is report.WaitsFor; the tests use a longer one.
 var waitsForReports = report.WaitsFor
 
-// report writes the metrics and sends the span of a run that has ended. The lock is given back by then. An error
-// is printed, and has no other effect.
+// report writes the metrics and sends the span of a finished run. The lock is released by then.
+// An error is only printed.
 func (j *job) report(code int) {
 	a := j.account
 	if a == nil {
@@ -89,7 +91,8 @@ func (j *job) report(code int) {
 	}
 }
 
-// sendBy runs a program with the account on its stdin, until the context ends or somebody insists. What the program says is the error.
+// sendBy runs a program with the account on its stdin, until the context ends or a signal stops
+// it. The error is what the program prints.
 func sendBy(ctx context.Context, a *account, signals <-chan os.Signal, program string, args ...string) error {
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -118,7 +121,7 @@ func sendBy(ctx context.Context, a *account, signals <-chan os.Signal, program s
 		case <-ctx.Done():
 			err = fmt.Errorf("not within %v", waitsForReports) //mutant:report-bounded
 		}
-		_ = cmd.Process.Kill() // it is not waited for: what hangs in the kernel does not die
+		_ = cmd.Process.Kill() // do not wait for it: what hangs in the kernel does not die
 		return err
 	}
 }

@@ -77,20 +77,20 @@ func TestASpanOfTheRunIsSent(t *testing.T) {
 	s := beginWith(t, fileStore(t), traced(t, url, "TRACEPARENT=00-"+trace+"-"+parent+"-01"), "--trace", "--", "sh", "-c", "echo $TRACEPARENT > told; exit 3")
 	s.exits(3)
 	if len(got) != 1 {
-		t.Fatalf("%d spans came, want 1", len(got))
+		t.Fatalf("got %d spans, want 1", len(got))
 	}
 	span := <-got
 	if is := hex.EncodeToString(span.TraceId); is != trace {
-		t.Errorf("the span is of trace %s, want %s", is, trace)
+		t.Errorf("got a span of trace %s, want %s", is, trace)
 	}
 	if is := hex.EncodeToString(span.ParentSpanId); is != parent {
-		t.Errorf("the span's parent is %q, want %s", is, parent)
+		t.Errorf("got a span with parent %q, want %s", is, parent)
 	}
 	if told, want := s.text("told"), "00-"+trace+"-"+hex.EncodeToString(span.SpanId)+"-01\n"; told != want {
 		t.Errorf("the command got %q, want %q", told, want)
 	}
 	if stderr := s.text("stderr"); stderr != "" {
-		t.Errorf("it says %s", stderr)
+		t.Errorf("got stderr %s, want none", stderr)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestNothingIsSentUnlessItIsAskedFor(t *testing.T) {
 	s := beginWith(t, fileStore(t), traced(t, url, "TRACEPARENT=none"), "--", "sh", "-c", "echo $TRACEPARENT > told")
 	s.exits(0)
 	if n, told := len(got), s.text("told"); n > 0 || told != "none\n" {
-		t.Errorf("%d spans came, and the command got %q", n, told)
+		t.Errorf("got %d spans, and the command got %q", n, told)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestTheExitCodeIsTheJobsAtAnyAnswerOfTheCollector(t *testing.T) {
 			s.exits(7)
 			lines := strings.Split(strings.TrimSpace(s.text("stderr")), "\n")
 			if !slices.Equal(lines, want) {
-				t.Errorf("it says %q, want %q", lines, want)
+				t.Errorf("got stderr %q, want %q", lines, want)
 			}
 		})
 	}
@@ -139,10 +139,10 @@ func TestAReporterThatHangsIsNotWaitedFor(t *testing.T) {
 		select {
 		case err := <-done:
 			if err == nil || !strings.Contains(err.Error(), "not within ") {
-				t.Fatalf("%v, want an error with the time", err)
+				t.Fatalf("got %v, want an error with the time", err)
 			}
 		case <-time.After(patience):
-			t.Fatal("run waits for the program")
+			t.Fatal("run waits for the reporter")
 		}
 		if _, err := os.Stat(hangs + ".begun"); err == nil {
 			return
@@ -165,7 +165,7 @@ func gauges(t *testing.T, file, name string) map[string]float64 {
 	all := map[string]float64{}
 	for metric, family := range families {
 		if family.GetHelp() == "" || family.GetType().String() != "GAUGE" {
-			t.Errorf("%s has the type %v and the help %q", metric, family.GetType(), family.GetHelp())
+			t.Errorf("%s: got type %v and help %q", metric, family.GetType(), family.GetHelp())
 		}
 		for _, m := range family.GetMetric() {
 			key := metric
@@ -174,7 +174,7 @@ func gauges(t *testing.T, file, name string) map[string]float64 {
 				case l.GetName() == "outcome":
 					key += "/" + l.GetValue()
 				case l.GetName() != "name" || l.GetValue() != name:
-					t.Errorf("%s has the label %s=%q, want the name %q", metric, l.GetName(), l.GetValue(), name)
+					t.Errorf("%s: got label %s=%q, want the name %q", metric, l.GetName(), l.GetValue(), name)
 				}
 			}
 			all[key] = m.GetGauge().GetValue()
@@ -199,36 +199,36 @@ func TestMetricsOfTheRunAreWritten(t *testing.T) {
 	first := run(0, "--", "true")
 	at := first["holdfast_run_last_success_timestamp_seconds"]
 	if first["holdfast_run_outcome/succeeded"] != 1 || at < before || at != first["holdfast_run_end_timestamp_seconds"] || first["holdfast_run_start_timestamp_seconds"] > at {
-		t.Errorf("after a success: %v", first)
+		t.Errorf("after a success: got %v", first)
 	}
 	second := run(5, "--", "sh", "-c", "exit 5")
 	if second["holdfast_run_outcome/failed"] != 1 || second["holdfast_run_outcome/succeeded"] != 0 || second["holdfast_run_exit_code"] != 5 {
-		t.Errorf("after a failure: %v", second)
+		t.Errorf("after a failure: got %v", second)
 	}
 	if second["holdfast_run_last_success_timestamp_seconds"] != at {
-		t.Errorf("after a failure the last success is %v, want %v", second["holdfast_run_last_success_timestamp_seconds"], at)
+		t.Errorf("after a failure: got last success %v, want %v", second["holdfast_run_last_success_timestamp_seconds"], at)
 	}
 	for outcome, args := range map[string][]string{"not-run": {"--", "/none"}, "timeout": {"--at-most-for", "0.1", "--", "sleep", "100"}} {
 		code := map[string]int{"not-run": exitNotFound, "timeout": exitTimeout}[outcome]
 		if is := run(code, args...); is["holdfast_run_outcome/"+outcome] != 1 {
-			t.Errorf("want %s: %v", outcome, is)
+			t.Errorf("want outcome %s: got %v", outcome, is)
 		}
 	}
 	holder := beginCommand(t, store, nil, "run", name, "--", "sh", "-c", "touch held; sleep 1000")
-	soon(t, "it holds", func() bool { return holder.exists("held") })
+	soon(t, "the command holds the lock", func() bool { return holder.exists("held") })
 	for outcome, args := range map[string][]string{"refused": {"-n", "--", "true"}, "skipped": {"-n", "--skip-ok", "--", "true"}} {
 		code := map[string]int{"refused": exitHeld, "skipped": 0}[outcome]
 		is := run(code, args...)
 		if _, held := is["holdfast_run_held_seconds"]; held || is["holdfast_run_outcome/"+outcome] != 1 {
-			t.Errorf("want %s: %v", outcome, is)
+			t.Errorf("want outcome %s: got %v", outcome, is)
 		}
 	}
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 1 {
-		t.Errorf("beside the metrics are %v (%v)", files, err)
+		t.Errorf("got files %v in the directory of the metrics (%v)", files, err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o644 {
-		t.Errorf("its mode is %v (%v): the collector runs as another user", info.Mode(), err)
+		t.Errorf("got mode %v (%v), want 0644, as the collector runs as another user", info.Mode(), err)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestMetricsFilesAreReplacedAtomically(t *testing.T) {
 		t.Fatal(err)
 	}
 	if old, err := io.ReadAll(reader); err != nil || !strings.Contains(string(old), `outcome="succeeded"} 1`) {
-		t.Errorf("a reader with the old file open reads (%v):\n%s", err, old)
+		t.Errorf("a reader with the old file open got (%v):\n%s", err, old)
 	}
 }
 
@@ -260,7 +260,7 @@ func TestMetricsOrATraceThatCannotBeAreRefused(t *testing.T) {
 		s := begin(t, fileStore(t), "--metrics-file", file, "--", "touch", "ran")
 		s.exits(exitUsage)
 		if !strings.Contains(s.text("stderr"), said) || s.exists("ran") {
-			t.Errorf("%q: it says %s", file, s.text("stderr"))
+			t.Errorf("%q: got stderr %s", file, s.text("stderr"))
 		}
 	}
 }

@@ -14,21 +14,22 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
 )
 
-// lastSuccess is the metric that outlives the runs after it.
+// lastSuccess is the metric that later runs keep.
 const lastSuccess = "holdfast_run_last_success_timestamp_seconds"
 
-// metrics is text in the format of Prometheus for the textfile collector.
+// metrics is text in the format of Prometheus, for the textfile collector.
 type metrics struct {
 	bytes.Buffer
-	name string // the label that all of them have
+	name string // the label of all metrics
 }
 
-// gauge adds a metric; outcome is its other label, if it is not empty.
+// gauge adds a metric with one value.
 func (m *metrics) gauge(metric, help string, value float64) {
 	fmt.Fprintf(m, "# HELP %s %s\n# TYPE %s gauge\n", metric, help, metric)
 	m.sample(metric, "", value)
 }
 
+// sample adds a value; outcome is its other label, if it is not empty.
 func (m *metrics) sample(metric, outcome string, value float64) {
 	labels := `name="` + escapeLabel(m.name) + `"`
 	if outcome != "" {
@@ -74,7 +75,7 @@ func (a *account) writeMetrics() error {
 
 func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
-// successBefore is the last success of the name in our file as it is; 0 if there is none.
+// successBefore returns the last success of the name from the present file; 0 if there is none.
 func successBefore(file, name string) float64 {
 	text, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
@@ -86,16 +87,17 @@ func successBefore(file, name string) float64 {
 	return 0
 }
 
-// replaceFile writes a file beside it, which everybody may read and no collector reads, and renames that.
+// replaceFile writes a temporary file in the same directory, which everybody may read and no
+// collector reads, and renames it.
 func replaceFile(file string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") //mutant:report-written-beside
-	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {              // whose file is one that nobody knows
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {              // it names the temporary file, which nobody knows
 		err = fmt.Errorf("a new file beside %s: %w", file, failed.Err) //mutant:report-names-the-file
 	}
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // unless it has become the file
+	defer os.Remove(f.Name()) // unless it was renamed
 	_, err = f.Write(text)
 	if err == nil {
 		err = f.Chmod(0o644)

@@ -28,7 +28,7 @@ func TestTheHostCanRequireASharedStore(t *testing.T) {
 		cmd.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+dir+"/locks", "HOLDFAST_REQUIRE_STORE=", "HOLDFAST_REQUIRE_STORE_FILE=/none")
 		out, err := cmd.CombinedOutput()
 		if code := cmd.ProcessState.ExitCode(); code != want || want == exitUsage && !strings.Contains(string(out), required) {
-			t.Errorf("%q: exit code %d, %v, want %d: %s", args, code, err, want, out)
+			t.Errorf("%q: got exit code %d, %v, want %d: %s", args, code, err, want, out)
 		}
 	}
 	ran := filepath.Join(dir, "ran")
@@ -46,7 +46,7 @@ func TestTheHostCanRequireASharedStore(t *testing.T) {
 	run(exitUsage, "check", "x", "--id", strings.Repeat("0", 32))
 	run(0, "ls") // people may read any store
 	if _, err := os.Stat(ran); err == nil {
-		t.Error("the command ran")
+		t.Error("the command ran, want it refused")
 	}
 	run(0, "run", "x", "-n", "--store", "file:"+dir+"/locks?trust-fs=1", "--", "touch", ran)
 }

@@ -20,7 +20,7 @@ import (
 )
 
 func (p *program) runCommand() *cobra.Command {
-	j := &job{program: p, ttl: duration(30 * time.Second), onLost: "term", conflict: exitHeld, ends: endSignal{syscall.SIGTERM}}
+	j := &job{program: p, runs: true, ttl: duration(30 * time.Second), onLost: "term", conflict: exitHeld, ends: endSignal{syscall.SIGTERM}}
 	var metrics string
 	var trace bool
 	cmd := &cobra.Command{
@@ -69,8 +69,8 @@ holds it; 76 lost while the command ran; 77 not allowed; 124 ran past
   holdfast run deploy -w 30 -- ./deploy.sh
 
   # many readers or one writer
-  holdfast run catalogue -s -- ./report.sh
-  holdfast run catalogue -- ./rebuild.sh
+  holdfast run catalog -s -- ./report.sh
+  holdfast run catalog -- ./rebuild.sh
 
   # at most four at a time; this one counts for two
   holdfast run encode --slots 2/4 -- ffmpeg -i in.mkv out.mp4
@@ -84,7 +84,7 @@ holds it; 76 lost while the command ran; 77 not allowed; 124 ran past
 		RunE: func(cmd *cobra.Command, args []string) error {
 			needFront()
 			if err := j.read(cmd, args); err != nil {
-				return err // not by exit: it is printed with "See --help"
+				return err // without exit: execute adds the advice to see --help
 			}
 			if cmd.Flags().Changed("metrics-file") && blank(metrics) { //mutant:report-empty-file
 				return errors.New("--metrics-file is empty: write the name of a file, or leave the flag out")
@@ -134,8 +134,8 @@ holds it; 76 lost while the command ran; 77 not allowed; 124 ran past
 	return cmd
 }
 
-// claimFlags are those of what is asked for, and of what a refusal is. A skip is the end
-// of a command; of a script that goes on behind us it would not be.
+// claimFlags adds the flags for the claim and for its refusal. skips adds --skip-ok: after a skip
+// run ends, but a script that calls hold would go on.
 func (j *job) claimFlags(cmd *cobra.Command, skips bool) {
 	f := cmd.Flags()
 	f.BoolVarP(&j.try, "nonblock", "n", false, "do not wait: exit 75 if another holds it")
@@ -146,14 +146,14 @@ func (j *job) claimFlags(cmd *cobra.Command, skips bool) {
 		j.exclude(cmd, "conflict-exit-code", "skip-ok")
 	}
 	f.BoolVarP(&j.shared, "shared", "s", false, "share the lock with others that use -s")
-	f.Var(&j.slots, "slots", "take K of N slots; all who use NAME must give the same N")
+	f.Var(&j.slots, "slots", "take K of N slots; all who use NAME should give the same N")
 	for _, plain := range []string{"wait", "conflict-exit-code", "slots"} {
 		cmd.RegisterFlagCompletionFunc(plain, cobra.NoFileCompletions)
 	}
 	j.exclude(cmd, "shared", "slots")
 }
 
-// readClaim checks the names and what claimFlags have.
+// readClaim checks the names and the flags of claimFlags.
 func (j *job) readClaim(cmd *cobra.Command, names []string) error {
 	switch {
 	case len(names) == 0:
@@ -163,9 +163,13 @@ func (j *job) readClaim(cmd *cobra.Command, names []string) error {
 	case slices.ContainsFunc(names, isURL):
 		return errNameIsURL
 	case twice(names) != "":
-		return fmt.Errorf("NAME %.40q given twice; write the command after --", twice(names))
+		advice := "write it once"
+		if j.runs { //mutant:hold-has-no-command-to-write
+			advice = "write the command after --"
+		}
+		return fmt.Errorf("NAME %.40q given twice; %s", twice(names), advice)
 	case j.ttl < duration(2*time.Second):
-		return fmt.Errorf("--ttl %v: at least 2s, or there is no time to end the command when it is lost", time.Duration(j.ttl))
+		return fmt.Errorf("--ttl %v: at least 2s, or there is no time to stop the work when the lock is lost", time.Duration(j.ttl))
 	case j.ttl > duration(holdfast.MaxDuration):
 		return fmt.Errorf("--ttl %v: at most %v", time.Duration(j.ttl), holdfast.MaxDuration)
 	case j.atLeast > duration(holdfast.MaxDuration):
@@ -180,9 +184,9 @@ func (j *job) readClaim(cmd *cobra.Command, names []string) error {
 	return nil
 }
 
-var errNameIsURL = errors.New("a NAME is the URL of a store; write --store URL") // and repeats no password
+var errNameIsURL = errors.New("a NAME is the URL of a store; write --store URL") // the URL may have a password
 
-// twice is a name that is there more than once, if there is one.
+// twice returns a name that is given more than once; "" if there is none.
 func twice(names []string) string {
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
@@ -192,9 +196,10 @@ func twice(names []string) string {
 	return ""
 }
 
-// A job is what `run` is to do.
+// A job is one run of `run`, `hold` or `ask`.
 type job struct {
 	*program
+	runs bool // a command; the messages of hold speak of none
 
 	try, shared, skipOK, json, verbose bool
 	wait, ttl, atLeast, atMost, grace  duration
@@ -208,7 +213,7 @@ type job struct {
 	begun   time.Time
 	where   string   // the store, for people
 	forgets bool     // the store keeps no reason of a break --now
-	account *account // nil: nobody has asked for metrics or a span
+	account *account // nil: neither metrics nor a span was requested
 	names   []string
 	argv    []string
 	path    string // of the command
@@ -225,7 +230,7 @@ func (j *job) read(cmd *cobra.Command, args []string) error {
 		if !shell {
 			return errNoCommand
 		}
-		if len(args) > 1 { // the second may be a command whose -c this is
+		if len(args) > 1 { // the second may be a command, and -c its flag
 			return errors.New("several NAMEs and -c, or a command: write -- after the NAMEs")
 		}
 	}
@@ -262,9 +267,9 @@ func (j *job) read(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// find looks the command up, as a shell does.
+// find looks up the command, as a shell does.
 func (j *job) find() error {
-	if _, ok := os.LookupEnv("PATH"); !ok { // what execvp takes then
+	if _, ok := os.LookupEnv("PATH"); !ok { // the default of execvp
 		os.Setenv("PATH", "/usr/local/bin:/bin:/usr/bin")
 		defer os.Unsetenv("PATH")
 	}
@@ -290,7 +295,7 @@ func (j *job) run(cmd *cobra.Command) error {
 	return j.told(j.obtainAndHold(cmd))
 }
 
-// told prints how it ended, and returns the exit code alone.
+// told prints how the job ended, writes the reports, and returns only the exit code.
 func (j *job) told(err error) error {
 	ended := &exitError{}
 	errors.As(exit(err), &ended)
@@ -306,7 +311,7 @@ func (j *job) told(err error) error {
 	return &exitError{code: ended.code}
 }
 
-// tellEnded says, with --json, how run exits.
+// tellEnded prints the exit code, with --json.
 func (j *job) tellEnded(code int) {
 	if stderr.journal != nil { //mutant:run-end-told
 		stderr.say(record{Event: eventEnded, Code: &code})
@@ -330,7 +335,7 @@ func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	owner := holdfast.ThisProcess()
 	owner.PID, owner.Program, owner.Note = frontPID(), filepath.Base(j.argv[0]), j.note
 	if _, lacks := s.Describe().Lacks[store.PromiseDeadline]; lacks && !cmd.Flags().Changed("ttl") {
-		j.ttl = 0 // there is none, and to ask for one is refused //mutant:run-no-ttl
+		j.ttl = 0 // the store has none, and refuses one //mutant:run-no-ttl
 	}
 	o := &holdfast.Options{
 		TTL: time.Duration(j.ttl), MinHold: /*mutant:run-min-hold*/ time.Duration(j.atLeast), Owner: owner, Logger: logger(j.verbose),
@@ -360,10 +365,10 @@ func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	return err
 }
 
-// endSignal is the value of --signal.
+// endSignal is the value of --signal and of --give-up.
 type endSignal struct{ os.Signal }
 
-func (s *endSignal) String() string { return "" } // TERM is in the text
+func (s *endSignal) String() string { return "" } // the help text has TERM
 func (s *endSignal) Type() string   { return "SIGNAL" }
 
 func (s *endSignal) Set(text string) (err error) {

@@ -4,7 +4,7 @@ package main
 
 import "os"
 
-// A screen is where a status line is shown: nowhere on this system.
+// A screen is a terminal that shows a status line: there is none on this system.
 type screen struct{}
 
 func openScreen() *screen        { return nil }

@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/front"
 )
 
-// A screen is a terminal that can do what a status line needs.
+// A screen is a terminal that can show a status line.
 type screen struct{ fd int }
 
-// openScreen is the screen that stderr is; nil if it is none.
+// openScreen returns stderr as a screen; nil if it is not one.
 func openScreen() *screen { return screenOn(os.Stderr) }
 
-// screenOn is the screen that the file is; nil if it is none.
+// screenOn returns the file as a screen; nil if it is not one.
 func screenOn(f *os.File) *screen {
 	s := &screen{int(f.Fd())}
 	if term := os.Getenv("TERM"); term == "" || term == "dumb" || !front.IsTerminal(s.fd) {
@@ -25,7 +25,7 @@ func screenOn(f *os.File) *screen {
 	return s
 }
 
-// columns is how wide it is now; 80 where it does not say, as a serial line.
+// columns returns the current width; 80 if the terminal does not say, like a serial line.
 func (s *screen) columns() int {
 	size, err := unix.IoctlGetWinsize(s.fd, unix.TIOCGWINSZ)
 	if err != nil || size.Col == 0 {
@@ -34,7 +34,7 @@ func (s *screen) columns() int {
 	return int(size.Col)
 }
 
-// rows is how high it is now; 24 where it does not say.
+// rows returns the current height; 24 if the terminal does not say.
 func (s *screen) rows() int {
 	size, err := unix.IoctlGetWinsize(s.fd, unix.TIOCGWINSZ)
 	if err != nil || size.Row == 0 {
@@ -43,14 +43,14 @@ func (s *screen) rows() int {
 	return int(size.Row)
 }
 
-// foreground reports whether the job that we are has the terminal.
+// foreground reports whether our job has the terminal.
 func (s *screen) foreground() bool {
 	t := front.Terminal{FD: s.fd}
-	if front.Above == nil { // of hold
+	if front.Above == nil { // hold has no front
 		return t.Foreground(unix.Getpgrp())
 	}
 	return t.Foreground(front.Above.Group())
 }
 
-// canAsk reports whether there is somebody to ask: who sees stderr and types stdin.
+// canAsk reports whether there is a user to ask: stdin and stderr are a terminal.
 func canAsk() bool { return front.IsTerminal(0) && front.IsTerminal(2) }

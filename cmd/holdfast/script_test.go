@@ -282,7 +282,7 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	if got := exitCode(ts, ts.Exec(args[1], args[2:]...)); got != want {
-		ts.Fatalf("%q: exit code %d, want %d", args[1:], got, want)
+		ts.Fatalf("%q: got exit code %d, want %d", args[1:], got, want)
 	}
 }
 
@@ -307,7 +307,7 @@ func inTime(ts *testscript.TestScript, _ bool, args []string) {
 		return exitCode(ts, ts.Exec(line[0], line[1:]...))
 	})
 	if got != want {
-		ts.Fatalf("%q: exit code %d, want %d", args[1:], got, want)
+		ts.Fatalf("%q: got exit code %d, want %d", args[1:], got, want)
 	}
 }
 
@@ -327,7 +327,7 @@ func eventually(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		if time.Now().After(end) {
 			tellFiles(ts)
-			ts.Fatalf("%q: exit code %d still after %v", args, got, patience)
+			ts.Fatalf("%q: still exit code %d after %v", args, got, patience)
 		}
 	}
 }
@@ -393,7 +393,7 @@ func server(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		ts.Setenv("YOUNG", "redlock:"+strings.Join(urls, ",")+"?timeout=10s")
 	default:
-		ts.Fatalf("server %q: freeze, thaw, kill, password, evicting, cluster, sentinel or young", args)
+		ts.Fatalf("server %q: want freeze, thaw, kill, password, evicting, cluster, sentinel or young", args)
 	}
 }
 

@@ -61,12 +61,12 @@ func TestSession_TheCommandGetsNoTTLAndNoToken(t *testing.T) {
 	plain := begin(t, s.store, show...)
 	plain.exits(0)
 	if told := plain.text("told"); told != "x none 0\n" {
-		t.Errorf("without tokens the command got %q", told)
+		t.Errorf("without tokens: the command got %q", told)
 	}
 	several := begin(t, s.store, "y", "-n", "--", "sh", "-c", `echo "${HOLDFAST_TOKEN-none} $HOLDFAST_LEASES" >told`)
 	several.exits(0)
 	if told := several.text("told"); strings.Contains(told, "token") || !strings.HasPrefix(told, `none [{"name":"x","id":"`) {
-		t.Errorf("for several names without tokens, the command got %q", told)
+		t.Errorf("several names without tokens: the command got %q", told)
 	}
 	var before string
 	for range 2 {
@@ -74,7 +74,7 @@ func TestSession_TheCommandGetsNoTTLAndNoToken(t *testing.T) {
 		with.exits(0)
 		told := strings.Fields(with.text("told"))
 		if len(told) != 3 || told[1] <= before || len(told[1]) < 16 || told[2] != "0" {
-			t.Errorf("with tokens the command got %q, after %q", told, before)
+			t.Errorf("with tokens: the command got %q, after %q", told, before)
 			break
 		}
 		before = told[1]
@@ -88,7 +88,7 @@ func TestSession_WhatNeedsATTLIsWrongUsage(t *testing.T) {
 		r := begin(t, s.store, append(flags, "--", "touch", "ran")...)
 		r.exits(exitUsage)
 		if r.exists("ran") || !strings.Contains(r.text("stderr"), "advisory lock") && !strings.Contains(r.text("stderr"), "cannot pass a request") {
-			t.Errorf("%v: it says %q", flags, r.text("stderr"))
+			t.Errorf("%v: got stderr %q", flags, r.text("stderr"))
 		}
 	}
 	for _, args := range [][]string{{"ls"}, {"show", "x"}, {"check", "x", "--id", strings.Repeat("0", 32)}, {"break", "x", "--id", strings.Repeat("0", 32), "--token", "1", "--reason", "r"}} {
@@ -107,13 +107,13 @@ func TestSession_ALossKillsAtOnce(t *testing.T) {
 	r := begin(t, s.store, "-k", "10", "--", "sh", "-c", `trap 'echo TERM >>termed' TERM; setsid sleep 1000 & touch in; while :; do sleep 0.1; done`)
 	soon(t, "the command runs", func() bool { return r.exists("in") })
 	if code := obtained(t, s.store, "-n"); code != exitHeld {
-		t.Errorf("another process gets %d, want %d", code, exitHeld)
+		t.Errorf("another process gets exit code %d, want %d", code, exitHeld)
 	}
 	s.terminate()
 	r.exits(exitLost)
 	r.nothingLeft()
 	if r.exists("termed") || !strings.Contains(r.text("stderr"), "terminating connection") {
-		t.Errorf("TERM: %v; it says %q", r.exists("termed"), r.text("stderr"))
+		t.Errorf("got TERM %v; stderr %q", r.exists("termed"), r.text("stderr"))
 	}
 	soon(t, "the name is free", func() bool { return obtained(t, s.store, "-n") == 0 })
 }
@@ -127,18 +127,18 @@ func TestSession_TheNextIsGrantedOnlyWhenAllIsKilled(t *testing.T) {
 	r.stop(r.front()) // so that killing takes a while
 	r.kill(r.engine())
 	if code := refusedInTime(t, s.store); code != exitHeld {
-		t.Errorf("before anything is killed, another process gets %d, want %d", code, exitHeld)
+		t.Errorf("while all processes run, another gets exit code %d, want %d", code, exitHeld)
 	}
 	next := begin(t, s.store, "-v", "--", "sh", "-c", `grep -lsz "^`+r.mark+`$" /proc/[0-9]*/environ >found; touch looked`)
-	soon(t, "the next one waits", func() bool { return strings.Contains(next.text("stderr"), "waiting") })
+	soon(t, "the next process waits", func() bool { return strings.Contains(next.text("stderr"), "waiting") })
 	r.signal(r.front(), syscall.SIGCONT)
 	next.exits(0)
 	// The front notices either the end of its engine or its silence first.
 	if code := r.code(); code != exitInternal && code != exitLost {
-		t.Errorf("exit code %d, want %d or %d", code, exitInternal, exitLost)
+		t.Errorf("got exit code %d, want %d or %d", code, exitInternal, exitLost)
 	}
 	if found := strings.Fields(next.text("found")); !next.exists("looked") || len(found) > 1 {
-		t.Errorf("these still ran: %v", found)
+		t.Errorf("these processes still ran: %v", found)
 	}
 }
 
@@ -153,10 +153,10 @@ func TestSession_AStoppedEngineEndsTheCommand(t *testing.T) {
 	next := begin(t, s.store, "-w", "1m", "--", "beat", "beat")
 	r.exits(exitLost)
 	if after := time.Since(stopped); after < silence/4 { // on a busy machine it was silent for a while before that, too
-		t.Errorf("ended after %v", after)
+		t.Errorf("the command ended after %v, want after the silence", after)
 	}
 	if said := r.text("stderr"); !strings.Contains(said, "was stopped or hung") || strings.Contains(said, "expired") {
-		t.Errorf("for a lock that does not expire it says %q", said)
+		t.Errorf("a lock without expiry: got stderr %q", said)
 	}
 	r.nothingLeft()
 	r.before(next)
@@ -171,13 +171,13 @@ func TestSession_ARefusalNamesTheHolder(t *testing.T) {
 		next := begin(t, s.store, append(strings.Fields(how), "--", "true")...)
 		next.exits(exitHeld)
 		if said := next.text("stderr"); !strings.Contains(said, "(sh)") || !strings.Contains(said, "session ") || strings.Contains(said, "since") {
-			t.Errorf("%s: it says %q", how, said)
+			t.Errorf("%s: got stderr %q", how, said)
 		}
 	}
 	refused := begin(t, s.store, "-n", "--json", "--", "true")
 	refused.exits(exitHeld)
 	if said := refused.text("stderr"); !strings.Contains(said, `"holders":[{"id":"","token":0,"owner":{"host":`) || !strings.Contains(said, `"since":"","expires_ms":0}`) {
-		t.Errorf("--json: %s", said)
+		t.Errorf("--json: got %s", said)
 	}
 	r.touch("out")
 	r.exits(0)
@@ -192,6 +192,6 @@ func TestSession_UIHasNoPage(t *testing.T) {
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if ended, ok := err.(*exec.ExitError); !ok || ended.ExitCode() != exitUsage || len(out) > 0 || !strings.Contains(said.String(), "pg_locks") || strings.Contains(said.String(), "browser") {
-		t.Errorf("%v: %s%s", err, out, said.String())
+		t.Errorf("got %v: %s%s", err, out, said.String())
 	}
 }

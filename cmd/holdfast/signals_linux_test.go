@@ -74,7 +74,7 @@ func TestASignalToTheEngineIsNotPassedOn(t *testing.T) {
 	s.touch("out")
 	s.exits(6)
 	if s.exists("termed") {
-		t.Error("it was passed on")
+		t.Error("the command got the engine's signal")
 	}
 }
 
@@ -88,14 +88,14 @@ func TestTheThirdInterruptKills(t *testing.T) {
 			// More than three if the test is too slow to send three within two seconds.
 			for n, end := 1, time.Now().Add(patience); !s.over() && time.Now().Before(end); n++ {
 				s.signal(s.front(), sig)
-				soon(t, "the command has it, or is killed", func() bool { return s.exists(fmt.Sprint("got", n)) || s.over() })
+				soon(t, "the command got the signal, or was killed", func() bool { return s.exists(fmt.Sprint("got", n)) || s.over() })
 			}
 			s.exits(137)
 			if !strings.Contains(s.text("stderr"), "killing the command") {
-				t.Error("it does not say so")
+				t.Error("stderr does not say that the command was killed")
 			}
 			if !s.exists("got2") {
-				t.Error("it was killed before the third")
+				t.Error("the command was killed before the third signal")
 			}
 		})
 	}
@@ -119,7 +119,7 @@ func TestTheCommandHasTheCallersDescriptorsAndNoOthers(t *testing.T) {
 	s := beginWith(t, fileStore(t), func(cmd *exec.Cmd) { cmd.ExtraFiles = plain.ExtraFiles }, "--", "sh", "-c", "exec >fds; ls /proc/$$/fd")
 	s.exits(0)
 	if got := s.text("fds"); got != string(want) {
-		t.Errorf("it has %q, without holdfast it has %q", got, want)
+		t.Errorf("got descriptors %q, want those without holdfast, %q", got, want)
 	}
 }
 
@@ -130,12 +130,12 @@ func TestTheEngineIsCalledAsTheFrontIs(t *testing.T) {
 	visible, err1 := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.front()))
 	engine, err2 := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.engine()))
 	if err1 != nil || err2 != nil || string(visible) != string(engine) {
-		t.Errorf("the front is %q, the engine %q; %v, %v", visible, engine, err1, err2)
+		t.Errorf("got name %q of the front, %q of the engine; %v, %v", visible, engine, err1, err2)
 	}
 	s.touch("out")
 	s.exits(0)
 	if strings.Contains(s.text("env"), front.LinkEnv) {
-		t.Errorf("the command has %s in its environment", front.LinkEnv)
+		t.Errorf("the command's environment has %s", front.LinkEnv)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestAsTheFirstProcessItReapsAndPassesSignalsOn(t *testing.T) {
 		while :; do sleep 0.1; done`)
 	soon(t, "the command runs", func() bool { return s.exists("in") })
 	if strings.Contains(s.text("states"), "Z") {
-		t.Errorf("there are zombies: %q", s.text("states"))
+		t.Errorf("got zombies: %q", s.text("states"))
 	}
 	s.signal(childrenOf(s.front())[0], syscall.SIGTERM)
 	s.exits(9)
@@ -195,9 +195,9 @@ func TestAProcessThatCannotBeKilledKeepsTheLock(t *testing.T) {
 		cmd.Path, cmd.Dir = filepath.Join(dir, "holdfast"), dir
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
 	}, "--at-most-for", "10", "-k", "0.1", "--", filepath.Join(dir, "stubborn"), "out") // until it has its rights
-	soon(t, "it says so", func() bool { return strings.Contains(s.text("stderr"), "KILL has not ended all processes") })
+	soon(t, "stderr reports the process that survives KILL", func() bool { return strings.Contains(s.text("stderr"), "KILL has not ended all processes") })
 	if s.over() {
-		t.Error("it did not wait for the end of the command")
+		t.Error("holdfast did not wait for the end of the command")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "out"), nil, 0o644); err != nil {
 		t.Fatal(err)

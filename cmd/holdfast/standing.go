@@ -50,7 +50,7 @@ A DUR is a duration like 30s, 1m30s, 2d, 1w or 1d12h (weeks and days first), or
 a decimal number of seconds (0.5).
 
 Exit codes: 0 given back; 128+N if signal N ended the waiting; 64 wrong usage; 69
-the store does not answer; 70 internal error; 75 not obtained, somebody else has
+the store does not answer; 70 internal error; 75 not obtained, another holds
 it; 76 lost; 77 not allowed; 124 held past --at-most-for.`,
 		Example: `  # the rest of a script
   exec 9>/dev/null
@@ -97,15 +97,15 @@ it; 76 lost; 77 not allowed; 124 held past --at-most-for.`,
 	return cmd
 }
 
-// A caller is who holds by a descriptor, as the process in the background sees it.
+// A caller holds the lock by a descriptor, as the background process sees it.
 type caller interface {
 	owner() holdfast.Owner
 	gone() <-chan struct{} // closed when nobody has the descriptor any more
 	held(line []byte)      // called once, when the lock is held
-	stop()                 // ends it, as the lock is lost
+	stop()                 // ends the caller, as the lock is lost
 }
 
-// holdHere holds the lock until it has to end; c is nil unless a descriptor says so.
+// holdHere holds the lock until it must end; c is nil unless a descriptor decides that.
 func (j *job) holdHere(cmd *cobra.Command, c caller) error {
 	tried := make(chan struct{}) // closed when the claim is granted or refused
 	if !j.try {
@@ -127,10 +127,10 @@ func (j *job) holdHere(cmd *cobra.Command, c caller) error {
 	if _, lacks := s.Describe().Lacks[store.PromiseDeadline]; lacks && !cmd.Flags().Changed("ttl") {
 		j.ttl = 0
 	}
-	var now atomic.Pointer[holdfast.LeaseSet] // once they are held
+	var now atomic.Pointer[holdfast.LeaseSet] // set once they are held
 	o := &holdfast.Options{TTL: time.Duration(j.ttl), MinHold: time.Duration(j.atLeast), Owner: owner, Logger: logger(j.verbose)}
 	var asked requests
-	if stderr.journal != nil || stderr.screen != nil { // else nobody reads it who could give the lock back
+	if stderr.journal != nil || stderr.screen != nil { // else nobody reads a request
 		asked = newRequests()
 		o.Observer = func(e holdfast.Event) {
 			asked.observe(e)
@@ -168,9 +168,9 @@ func leftOf(l *holdfast.LeaseSet) int64 {
 	return 0
 }
 
-// ending delivers what ends the hold: signals, the end of stdin if it counts, and that
-// the caller's descriptor is closed. A claim that does not wait is answered before the end
-// of stdin counts: its exit code is the answer.
+// ending delivers what ends the hold: signals, the end of stdin if stdin is set, and that the
+// caller's descriptor is closed. With -n the claim is answered before the end of stdin counts:
+// the exit code is the answer.
 func ending(stdin bool, tried <-chan struct{}, c caller) <-chan os.Signal {
 	ends := make(chan os.Signal, 16)
 	for _, sig := range givesUp {
@@ -179,7 +179,7 @@ func ending(stdin bool, tried <-chan struct{}, c caller) <-chan os.Signal {
 		}
 	}
 	if stdin {
-		signal.Ignore(syscall.SIGPIPE) // who read us has ended: stdin says so
+		signal.Ignore(syscall.SIGPIPE) // if our reader has ended, stdin ends too
 		go func() {
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			select {
@@ -198,7 +198,7 @@ func ending(stdin bool, tried <-chan struct{}, c caller) <-chan os.Signal {
 	return ends
 }
 
-// stand keeps the leases until something ends that, and gives them back.
+// stand holds the leases until something ends that, and releases them.
 func (j *job) stand(leases *holdfast.LeaseSet, c caller, ends <-chan os.Signal, asked requests) error {
 	name := printable(strings.Join(j.names, ", "))
 	switch {
@@ -224,7 +224,7 @@ func (j *job) stand(leases *holdfast.LeaseSet, c caller, ends <-chan os.Signal, 
 			continue
 		case <-ends:
 			if c != nil {
-				c.stop() // unless that is because it has ended
+				c.stop() // does nothing if it has ended
 			}
 		case <-over:
 			code = exitTimeout
@@ -234,7 +234,7 @@ func (j *job) stand(leases *holdfast.LeaseSet, c caller, ends <-chan os.Signal, 
 			if c != nil {
 				c.stop()
 			}
-			_ = leases.Release() // a hold that was broken is given back all the same
+			_ = leases.Release() // a broken hold is released too
 			return &exitError{code: exitLost}
 		}
 		holds = false
@@ -252,8 +252,8 @@ func (j *job) stand(leases *holdfast.LeaseSet, c caller, ends <-chan os.Signal, 
 	return &exitError{code: code}
 }
 
-// ownerForParent is this process as an owner. The program is ours, as the pid is, and says
-// which one started us.
+// ownerForParent returns this process as an owner. Its program is followed by the one that
+// started us.
 func ownerForParent() holdfast.Owner {
 	owner := holdfast.ThisProcess()
 	if above := programOf(os.Getppid()); above != owner.Program {
@@ -262,7 +262,7 @@ func ownerForParent() holdfast.Owner {
 	return owner
 }
 
-// programOf is the name of the program that runs as the process, as far as it is known.
+// programOf returns the name of the process's program; "holdfast" if it is not known.
 func programOf(pid int) string {
 	name, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "comm"))
 	if err != nil {

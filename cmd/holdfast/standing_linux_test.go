@@ -33,7 +33,7 @@ func TestTheRecipeForPythonHoldsALock(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Fatal("this test runs the recipe for Python: install python3")
+		t.Fatal("this test needs python3, which is not installed")
 	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -68,7 +68,7 @@ print("done")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "HOLDFAST_STORE="+fileStore(t))
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "done\n" {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("the recipe for Python: %v: %s", err, out)
 	}
 }
 
@@ -88,9 +88,9 @@ func TestTheRecipesForTheShellHoldALock(t *testing.T) {
 		cmd := exec.Command(file, "hard")
 		cmd.Env = append(os.Environ(), "HOLDFAST_STORE="+store)
 		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "worked hard\n" {
-			t.Errorf("%s: %v: %q", name, err, out)
+			t.Errorf("%s: %v: got %q", name, err, out)
 		}
-		soon(t, "it is free again", func() bool { return obtainedNamed(t, store, "nightly") == 0 })
+		soon(t, "the lock is free again", func() bool { return obtainedNamed(t, store, "nightly") == 0 })
 	}
 }
 
@@ -104,7 +104,7 @@ func TestBreakAsksAtATerminal(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	held := beginNamed(t, storeIn(s.dir), "demo", "--", "sleep", "1000")
-	soon(t, "it is held", func() bool { return obtainedNamed(t, storeIn(s.dir), "demo") == exitHeld })
+	soon(t, "the lock is held", func() bool { return obtainedNamed(t, storeIn(s.dir), "demo") == exitHeld })
 	s.types("holdfast break demo\n")
 	s.expect("demo is held by host ")
 	s.expect("Why? ")
@@ -113,7 +113,7 @@ func TestBreakAsksAtATerminal(t *testing.T) {
 	s.types("y\n") // it wants the whole word
 	s.expect("demo: not broken")
 	if held.over() {
-		t.Fatal("broken without a yes")
+		t.Fatal("the lock was broken without a yes")
 	}
 	s.expect("READY> ")
 	s.types("holdfast break demo\n")
@@ -127,7 +127,7 @@ func TestBreakAsksAtATerminal(t *testing.T) {
 	s.expect("demo: broken; ")
 	held.exits(exitLost)
 	if said := held.text("stderr"); !regexp.MustCompile(`^holdfast: demo: broken by an operator: \S+@\S+: it hangs\n$`).MatchString(said) {
-		t.Errorf("the holder says %q", said)
+		t.Errorf("got stderr %q of the holder", said)
 	}
 	s.types("holdfast break dmo\n")
 	s.expect("dmo: nobody holds it")
@@ -146,7 +146,7 @@ func TestForegroundGivesTheTerminalInAPipeline(t *testing.T) {
 		t.Fatal(err)
 	}
 	if command, _ := strconv.Atoi(strings.TrimSpace(string(pid))); s.foreground() != command {
-		t.Errorf("the terminal is of group %d, the command is %d", s.foreground(), command)
+		t.Errorf("the terminal belongs to group %d, want the command's, %d", s.foreground(), command)
 	}
 	s.types("\x03")
 	s.expect("READY> ")

@@ -15,14 +15,14 @@ import (
 // A storeKind is one kind of URL, for help and manual.
 type storeKind struct {
 	schemes []string // the first is that of the example
-	example string   // the host, if there is one, is for people to replace
+	example string   // the user replaces the host, if there is one
 	is      string
-	options []string // of the URL, the main ones: "?name=value" and what it is
-	port    string   // the usual one of such a server
+	options []string // the main options of the URL: "?name=value" and what it means
+	port    string   // the usual port of such a server
 }
 
-// storeKinds are all stores, the ones that need no server first. A test compares it
-// with the schemes that are registered.
+// storeKinds are all stores, the ones without a server first. A test compares it with the
+// registered schemes.
 var storeKinds = []storeKind{
 	{[]string{"file"}, "file:/var/lib/locks", "a directory of this host, created if it is missing",
 		[]string{"?trust-fs=1 also on a file system that hosts share (NFS, SMB, FUSE)"}, ""},
@@ -49,7 +49,9 @@ var storeKinds = []storeKind{
 		[]string{"?tls=1&ca=FILE&cert=FILE&key=FILE"}, "2181"},
 	{[]string{"nats", "nats+tls"}, "nats://user:password@host:4222,host2:4222", "a bucket of NATS JetStream 2.11 or newer; nats+tls:// with TLS",
 		[]string{"?bucket=NAME&replicas=3 where the locks are kept", "?creds=FILE"}, "4222"},
-	{[]string{"s3"}, "s3://bucket/prefix?region=eu-central-1", "a bucket of S3, by conditional writes, if the program was built with -tags holdfast_s3",
+	{[]string{"s3"}, "s3://bucket/prefix?region=eu-central-1", "a bucket of S3, by conditional writes, if the program was built with -tags holdfast_aws",
+		[]string{"?endpoint=http://host:port another server than Amazon's", "?profile=NAME of the AWS files"}, ""},
+	{[]string{"dynamodb"}, "dynamodb://table/prefix?region=eu-central-1", "a table of DynamoDB, by conditional writes, if the program was built with -tags holdfast_aws",
 		[]string{"?endpoint=http://host:port another server than Amazon's", "?profile=NAME of the AWS files"}, ""},
 }
 
@@ -75,7 +77,7 @@ func printStores(w io.Writer) error {
 	return err
 }
 
-// storeList is the list of all stores, with the options of their URLs or without.
+// storeList returns the list of all stores, with or without the options of their URLs.
 func storeList(options bool) string {
 	var b strings.Builder
 	for _, k := range storeKinds {
@@ -89,14 +91,13 @@ func storeList(options bool) string {
 	return b.String()
 }
 
-// plainScheme reports whether this is written as a scheme is: nothing else of a URL is
-// repeated, as it may be a password.
+// plainScheme reports whether s is written like a scheme. Messages repeat no other part of a URL,
+// as it may be a password.
 func plainScheme(s string) bool {
 	return s != "" && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789+.-") == ""
 }
 
-// adviceOnURL says what is wrong with a URL whose scheme is that of no store; "" if it is
-// that of one.
+// adviceOnURL returns what is wrong with a URL whose scheme is of no store; "" if it is of one.
 func adviceOnURL(url string) string {
 	name, rest, colon := strings.Cut(url, ":")
 	known := scheme.All()
@@ -140,7 +141,7 @@ func adviceOnURL(url string) string {
 	return fmt.Sprintf("there is no store %.30q; 'holdfast stores' lists all", name+":")
 }
 
-// aliases are what people call a store whose scheme is another.
+// aliases maps what people call a store to its scheme.
 var aliases = map[string]string{
 	"mssql": "sqlserver", "azuresql": "sqlserver", "mongo": "mongodb", "mongo+srv": "mongodb+srv", "zookeeper": "zk",
 	"pg": "postgres", "pgx": "postgres", "psql": "postgres", "valkey": "redis", "valkeys": "rediss",
@@ -156,10 +157,10 @@ func exampleOf(name string) string {
 	return name + ":"
 }
 
-// optionMeant is the option of a URL that is like one that a driver does not know, for the
-// end of a sentence.
+// optionMeant suggests an option that is similar to one that a driver does not know, as the end
+// of a sentence.
 func optionMeant(scheme string, err error) string {
-	_, option, unknown := strings.Cut(err.Error(), "unexpected option: ") // as go-redis says it, which lists none
+	_, option, unknown := strings.Cut(err.Error(), "unexpected option: ") // the text of go-redis, which lists no options
 	for _, k := range storeKinds {
 		if !unknown || !slices.Contains(k.schemes, strings.ToLower(scheme)) {
 			continue
@@ -179,13 +180,13 @@ func optionMeant(scheme string, err error) string {
 	return ""
 }
 
-// isURL reports whether a NAME is the URL of a store, as where --store was left out.
+// isURL reports whether a NAME is the URL of a store, as happens if --store is left out.
 func isURL(name string) bool {
 	before, _, ok := strings.Cut(name, "://")
 	return ok && (scheme.Opener(before) != nil || aliases[strings.ToLower(before)] != "")
 }
 
-// similar is the one of the words that is most like the word, if one is like it.
+// similar returns the one of the words that is most similar to the word; "" if none is.
 func similar(word string, words []string) string {
 	best, least := "", max(1, min(2, len(word)/3))+1
 	for _, w := range words {
@@ -196,8 +197,8 @@ func similar(word string, words []string) string {
 	return best
 }
 
-// distance is how many letters have to be put in, left out, replaced, or exchanged with
-// the next to make b of a.
+// distance returns how many letters must be inserted, deleted, replaced, or exchanged with the
+// next to turn a into b.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

@@ -20,17 +20,17 @@ func TestEveryURLIsInTheHelpWithAnExample(t *testing.T) {
 	for _, k := range storeKinds {
 		listed = append(listed, k.schemes...)
 		if !strings.HasPrefix(k.example, k.schemes[0]+":") || !strings.Contains(help, k.example) {
-			t.Errorf("%q: %q is no example, or the help lacks it", k.schemes, k.example)
+			t.Errorf("%q: %q is not an example, or the help lacks it", k.schemes, k.example)
 		}
 		for _, s := range k.schemes {
 			if !strings.Contains(k.example+" "+k.is, s+"://") && s != "file" && s != "redlock" {
-				t.Errorf("%q is not named", s)
+				t.Errorf("no help or example names %q", s)
 			}
 		}
 		s, err := open.URL(strings.Replace(k.example, "file:/var/lib/locks", "file:"+t.TempDir(), 1))
 		if err != nil {
 			if !errors.Is(err, store.ErrUnavailable) && !drivers.LeftOut(k.example) { // the store of etcd logs in at once
-				t.Errorf("the example of %q: %v", k.schemes, err)
+				t.Errorf("example of %q: %v", k.schemes, err)
 			}
 			continue
 		}
@@ -39,14 +39,14 @@ func TestEveryURLIsInTheHelpWithAnExample(t *testing.T) {
 	slices.Sort(listed)
 	all := slices.DeleteFunc(scheme.All(), func(s string) bool { return s == "mem" }) // which excludes no other process
 	if !slices.Equal(listed, all) {
-		t.Errorf("listed are %q, there are %q", listed, all)
+		t.Errorf("got %q listed, want %q", listed, all)
 	}
 }
 
 func TestNoPartOfAWrongURLButItsSchemeIsRepeated(t *testing.T) {
 	for _, url := range []string{"user:secret@host:6379", "redsi://user:secret@host", "secret", "postgres//user:secret@host/db", "secret@host:6379", "my secret:x", "https://user:secret@host"} {
 		if advice := adviceOnURL(url); advice == "" || strings.Contains(advice, "secret") {
-			t.Errorf("%q: %q", url, advice)
+			t.Errorf("%q: got advice %q", url, advice)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestTheAdviceOnAURLFits(t *testing.T) {
 		"redis":                         "write redis://host:6379/0",
 	} {
 		if got := adviceOnURL(url); !strings.HasPrefix(got, want) || want == "" && got != "" {
-			t.Errorf("%q: %q, want %q", url, got, want)
+			t.Errorf("%q: got %q, want %q", url, got, want)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestTheVersionHasCommitAndDate(t *testing.T) {
 		"unknown":         {},
 	} {
 		if commit, when, changed := builtFrom(&c.info); commit != c.commit || when != c.when || changed != c.changed {
-			t.Errorf("%s: %q, %q, %v", name, commit, when, changed)
+			t.Errorf("%s: got %q, %q, %v", name, commit, when, changed)
 		}
 	}
 }

@@ -14,10 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A supervisor looks after a command that runs under a lease. Nothing of the
-// command is left when it is done, and it kills the command strictly before the
-// lease runs out. All that is done to the command is done in its one goroutine:
-// so nobody exits, or reaps, while somebody else is killing.
+// A supervisor runs a command under a lease. When it is done, nothing of the command is left. It
+// kills the command strictly before the lease expires. Only its one goroutine acts on the
+// command: so the program does not exit, or reap, while it is killing.
 type supervisor struct {
 	leases  *holdfast.LeaseSet
 	group   *group
@@ -25,11 +24,11 @@ type supervisor struct {
 	where   string // the store, for people
 	forgets bool   // the store keeps no reason of a break --now
 
-	ends     os.Signal // what asks the command to end
-	preserve bool      // the command's own code in place of 124
+	ends     os.Signal // the signal that asks the command to end
+	preserve bool      // exit with the command's own code in place of 124
 
 	giveUp   os.Signal // what the command gets when a waiter asks for the lock
-	requests requests  // nil: nobody is listened to
+	requests requests  // nil: requests are ignored
 
 	ttl, grace time.Duration // grace: between TERM and KILL; ttl: 0 where leases have no deadline
 	killOnLost bool          // no TERM when the lease is lost
@@ -38,22 +37,21 @@ type supervisor struct {
 	start    clock.Instant
 	guarded  clock.Instant   // when guardBelow was called last; 0: not yet
 	deadline clock.Instant   // of the lease, as last seen
-	gives    time.Duration   // the longest that it was seen to have left: what a renewal gives
+	gives    time.Duration   // the most time that was seen left: what a renewal gives
 	ending   bool            // the group has got TERM
 	killAt   clock.Instant   // when it is killed; 0: not decided
 	killed   clock.Instant   // when it was first killed
-	dying    bool            // with all that it has started: we have lost the lease, or our front
-	stuck    bool            // a message said that it does not end
-	asked    []clock.Instant // when the last INTs and TERMs came
+	dying    bool            // kill all that it has started: the lease is lost, or our front has died
+	stuck    bool            // we have reported that it does not end
+	asked    []clock.Instant // when INTs and TERMs came
 	ended    *event          // of the command itself; nil: it runs
 	code     int             // in place of the command's own; 0: none
 }
 
-// schedule is when the command is to get TERM and KILL unless the lease is
-// renewed. Between KILL and the deadline all of it has to be gone. A lease that
-// was granted by another's release is short until its first renewal, and so is
-// the grace then. Half of what a renewal gives is for the next one: a store may
-// give less than the TTL.
+// schedule returns when the command gets TERM and KILL unless the lease is renewed. All of it
+// must be gone between KILL and the deadline. A lease that another's release granted is short
+// until its first renewal, and so is its grace. TERM comes at most half of what a renewal gives
+// before the deadline, to leave time for the next renewal: a store may give less than the TTL.
 func (s *supervisor) schedule() (term, kill clock.Instant) {
 	span := min(s.ttl, s.deadline.Sub(s.start))
 	kill = s.deadline.Add(-max(200*time.Millisecond, min(time.Second, span/20)))
@@ -100,7 +98,7 @@ func (s *supervisor) supervise() {
 	disarmFront()
 }
 
-// changed deals with what has become of the command itself.
+// changed handles an event of the command itself.
 func (s *supervisor) changed(e event) {
 	if !e.exited {
 		s.group.stopped(e)
@@ -112,9 +110,9 @@ func (s *supervisor) changed(e event) {
 	}
 }
 
-// done reports whether nothing is left of what must not outlive the lock: the
-// group, and if we are dying all else that the command has started. Of what
-// cannot be killed there is nothing to be said when the lease is over.
+// done reports whether nothing is left that must not outlive the lock: the group, and if dying,
+// everything else that the command has started. If something cannot be killed, it is also true
+// when the lease has expired.
 func (s *supervisor) done() bool {
 	switch {
 	case s.ended != nil && s.group.gone(): //mutant:run-done-when-group-gone
@@ -125,12 +123,12 @@ func (s *supervisor) done() bool {
 	return false
 }
 
-// silence is how long we may say nothing to our front where leases have no
-// deadline: it ends all if we are stopped for longer.
+// silence stands for the time to the deadline if leases have none: if we are stopped for longer,
+// our front kills everything.
 const silence = 10 * time.Second
 
-// until is the deadline of the leases on our clock, which counts the time that
-// the machine was suspended. Of leases that have none it is always as far away.
+// until returns the deadline of the leases on our clock, which counts suspended time. For leases
+// without one it is always silence from now.
 func until(l *holdfast.LeaseSet) clock.Instant {
 	d := l.Deadline()
 	if !d.IsZero() {
@@ -142,18 +140,18 @@ func until(l *holdfast.LeaseSet) clock.Instant {
 	return clock.Now() - 1
 }
 
-// look does what is due by the clock, and returns when to look again: at least
-// each second, as no timer runs while the machine is suspended.
+// look does what is due by the clock, and returns how long to wait for the next look: at most a
+// second, as no timer runs while the machine is suspended.
 func (s *supervisor) look() time.Duration {
 	d := until(s.leases)
-	now := clock.Now() // after d, which of a lease that is over is the instant just gone
+	now := clock.Now() // after d, which is just past if the lease has ended
 	if d > now {
-		s.deadline = d // it moves with each renewal; of a lease that is over we keep the last
+		s.deadline = d // it moves with each renewal; when the lease has ended we keep the last
 		s.gives = max(s.gives, d.Sub(now))
 	}
 	term, last := s.schedule()
-	// The front kills when we should have and have not. It comes a little later,
-	// not to overtake us on a busy machine.
+	// The front kills when we should have and did not. It does so a little later, so as not to
+	// overtake us on a busy machine.
 	armFront(last.Add(s.deadline.Sub(last)/4).Sub(now), s.deadline.Sub(now), s.ttl == 0) //mutant:run-front-armed
 	if s.group == nil {
 		return 0
@@ -162,7 +160,7 @@ func (s *supervisor) look() time.Duration {
 		if now < s.deadline {
 			since := time.Now().Add(s.deadline.Sub(now) - s.gives)
 			tellLost("%s: the lock could not be renewed: %s has not answered since %s; stopping the command", s.name(), s.where, since.Format(time.TimeOnly))
-		} else { // we were stopped, and nothing else has ended it
+		} else { // we were stopped, and nothing else has ended the command
 			tellLost("%s: the lock expired %v ago, and another may hold it; killing the command", s.name(), now.Sub(s.deadline).Round(time.Millisecond))
 		}
 		s.end(exitLost)
@@ -171,13 +169,13 @@ func (s *supervisor) look() time.Duration {
 	if s.killAt != 0 {
 		kill = min(last, s.killAt)
 	}
-	leaderless := s.ended != nil && s.group.gone() // but what has left the group is there
+	leaderless := s.ended != nil && s.group.gone() // but processes that left the group remain
 	if now >= kill || leaderless {
 		s.kill(now, now >= last)
 	}
 	switch {
 	case s.dying && s.killed != 0:
-		return time.Millisecond // the children of those killed come to us now
+		return time.Millisecond // the children of the killed become ours now
 	case s.ended != nil || s.killed != 0:
 		return 10 * time.Millisecond // until the rest of the group is gone
 	case s.ending:
@@ -191,8 +189,8 @@ func (s *supervisor) look() time.Duration {
 	return min(term.Sub(now), time.Second)
 }
 
-// pass gives a signal to the command. A command whose time is over must not
-// run again, be it to act on a signal: it is killed.
+// pass sends a signal to the command. After KILL is due the command must not run again, not even
+// to handle a signal: it is killed.
 func (s *supervisor) pass(sig os.Signal) {
 	now := clock.Now()
 	_, last := s.schedule()
@@ -220,9 +218,8 @@ func (s *supervisor) insists(sig os.Signal, now clock.Instant) bool {
 	return n >= 3 && now.Sub(s.asked[n-3]) < 2*time.Second
 }
 
-// end asks the group to end; code replaces the command's own unless it is 0.
-// That the lease was lost outweighs all else, and what the command has started
-// elsewhere is killed then as well.
+// end asks the group to end; code replaces the command's own unless it is 0. exitLost overrides
+// every other code, and then everything that the command has started is killed too.
 func (s *supervisor) end(code int) {
 	if code != 0 && s.code != exitLost {
 		s.code = code
@@ -240,9 +237,8 @@ func (s *supervisor) end(code int) {
 	}
 }
 
-// kill kills the group, again and again until it is gone: a setuid process may
-// be out of our reach for a while, and one in the kernel goes when its call
-// returns.
+// kill kills the group, and is called until it is gone: a setuid process may be out of our reach
+// for a while, and one in the kernel dies when its call returns.
 func (s *supervisor) kill(now clock.Instant, timeOver bool) {
 	s.ending = true
 	if timeOver {
@@ -262,13 +258,13 @@ func (s *supervisor) kill(now clock.Instant, timeOver bool) {
 	}
 }
 
-// result gives the lock back and is the exit code. If it is not clear whether it
-// was given back, the engine has warned of that, and the code is the command's.
+// result releases the lock and returns the exit code. If the outcome of the release is unknown,
+// the library has logged that, and the code is the command's.
 func (s *supervisor) result() int {
 	released := make(chan error, 1)
 	go func() { released <- s.leases.Release() }()
 	var over <-chan time.Time
-	if s.code == exitLost { // a store that was away may be so still; from the deadline on the name is free anyway
+	if s.code == exitLost { // the store may still not answer; from the deadline on the name is free anyway
 		over = time.After(s.deadline.Sub(clock.Now())) //mutant:run-ends-at-the-deadline
 	}
 	var err error
@@ -290,7 +286,7 @@ func (s *supervisor) result() int {
 	return s.ended.code()
 }
 
-// name is the name that is held, or the first of several that is not any more.
+// name returns the name; of several, the first that is not held any more, else all.
 func (s *supervisor) name() string {
 	names := s.leases.Names()
 	for _, name := range names {
@@ -301,12 +297,13 @@ func (s *supervisor) name() string {
 	return strings.Join(names, ", ")
 }
 
-// whyLost is the loss of a lock, for people. forgets: the store keeps no reason of a break --now.
+// whyLost describes the loss of a lock, with or without a command under it. forgets: the store
+// keeps no reason of a break --now.
 func whyLost(name string, err error, forgets bool) string {
 	broken := (*store.LostError)(nil)
 	if errors.As(err, &broken) {
 		if broken.Reason == "" {
-			return name + ": broken by an operator; stopping the command"
+			return name + ": broken by an operator; the reason is unknown" //mutant:hold-speaks-of-no-command
 		}
 		return name + ": broken by an operator: " + broken.Reason
 	}
@@ -315,7 +312,7 @@ func whyLost(name string, err error, forgets bool) string {
 	case why != "":
 	case forgets:
 		why = "the store no longer has this hold: it was broken with --now, or the store's data was deleted"
-	default: // a break tells its reason
+	default: // a break would give its reason
 		why = "the store no longer has this hold: its data was deleted, or a fail-over lost it"
 	}
 	return name + ": lost: " + why

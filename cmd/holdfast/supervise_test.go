@@ -50,10 +50,10 @@ func TestALossIsReportedAtTheDeadlineOfASilentStore(t *testing.T) {
 	select {
 	case got := <-code:
 		if got != exitLost {
-			t.Errorf("exit code %d, want %d", got, exitLost)
+			t.Errorf("got exit code %d, want %d", got, exitLost)
 		}
 	case <-time.After(patience):
-		t.Error("it waits for the store")
+		t.Error("the supervisor waits for the store")
 	}
 }
 
@@ -85,10 +85,10 @@ func TestTheCommandIsKilledStrictlyBeforeTheDeadline(t *testing.T) {
 		v := &supervisor{ttl: c.ttl, grace: c.grace, killOnLost: c.killOnLost, start: start, deadline: deadline, gives: gives}
 		term, kill := v.schedule()
 		if got := deadline.Sub(term); got != c.term {
-			t.Errorf("%+v: TERM %v before the deadline, want %v", c, got, c.term)
+			t.Errorf("%+v: got TERM %v before the deadline, want %v", c, got, c.term)
 		}
 		if got := deadline.Sub(kill); got != c.kill {
-			t.Errorf("%+v: KILL %v before the deadline, want %v", c, got, c.kill)
+			t.Errorf("%+v: got KILL %v before the deadline, want %v", c, got, c.kill)
 		}
 	}
 }

@@ -21,6 +21,8 @@ type shell struct {
 	master *os.File
 	pid    int // of the shell
 
+	columns int // as resize has set them
+
 	mu     sync.Mutex
 	output strings.Builder
 	read   int // how much of the output was checked

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// topCommand is there in the lean program too, which becomes the whole one for it.
+// topCommand exists in the lean program too, which execs the whole one for it.
 func (p *program) topCommand() *cobra.Command {
 	every := duration(leastPause)
 	cmd := &cobra.Command{

@@ -25,7 +25,7 @@ func (p *program) top(every time.Duration) error {
 	return runTop(v, every, os.Stdin, os.Stdout, ending(false, nil, nil))
 }
 
-// runTop shows the store on a terminal. Whichever way it ends, the terminal is as it was.
+// runTop shows the store on a terminal. It restores the terminal, however it ends.
 func runTop(s topStore, every time.Duration, in io.Reader, out io.Writer, ends <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -58,5 +58,5 @@ func runTop(s topStore, every time.Duration, in io.Reader, out io.Writer, ends <
 // breakHold breaks a hold that was read.
 func (v *viewer) breakHold(ctx context.Context, b holdfast.Break) error { return v.in.breakOne(ctx, b) }
 
-// stuckTime is how long a view has to end by itself after a signal.
+// stuckTime is how long a view may take to end after a signal.
 const stuckTime = 2 * time.Second

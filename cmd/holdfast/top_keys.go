@@ -10,11 +10,11 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// key does what a key means.
+// key handles a key.
 func (m *topModel) key(k tea.Key) tea.Cmd {
 	switch name := k.String(); {
 	case name == "ctrl+c":
-		m.end = endedBy(os.Interrupt) // as the signal of that key
+		m.end = endedBy(os.Interrupt) // like the signal of that key
 		return tea.Quit
 	case name == "ctrl+z":
 		return tea.Suspend
@@ -74,7 +74,7 @@ func (m *topModel) browse(name string) tea.Cmd {
 	return nil
 }
 
-// edit changes what is typed.
+// edit handles a key while text is typed.
 func (m *topModel) edit(name, text string) tea.Cmd {
 	switch name {
 	case "enter":

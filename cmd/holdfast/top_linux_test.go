@@ -24,7 +24,7 @@ func newTopTerminal(t *testing.T, columns int) *shell {
 	s.resize(columns)
 	s.types("\n")
 	s.expect("before ")
-	s.expect("no lock is in use")
+	s.onScreen("no lock is in use")
 	return s
 }
 
@@ -58,15 +58,15 @@ func TestTopOnATerminal(t *testing.T) {
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.expect("nightly")
+	s.onScreen("nightly")
 	s.resize(150)
-	s.expect("ask-for-Anna") // which does not fit into 60 columns
+	s.onScreen("ask-for-Anna") // which does not fit into 60 columns
 	s.types("b")
-	s.expect("Why? The holder gets this reason:")
+	s.onScreen("Why? The holder gets this reason:")
 	s.types("web-3 goes\r")
-	s.expect("Break nightly? [yes/no]")
+	s.onScreen("Break nightly? [yes/no]")
 	s.types("yes\r")
-	s.expect("broken; the next")
+	s.onScreen("broken; the next")
 	err := holder.Wait()
 	if end := (*exec.ExitError)(nil); !errors.As(err, &end) || end.ExitCode() != exitLost {
 		t.Errorf("the holder ended with %v, want %d", err, exitLost)
@@ -137,7 +137,8 @@ func TestTheLeanProgramBecomesTheWholeOneForTop(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newTerminal(t, "sh", "-c", `TERM=xterm-256color "$0" top; echo code $?; read stay`, lean)
-	s.expect("no lock is in use")
+	s.resize(80)
+	s.onScreen("no lock is in use")
 	pids := childrenOf(s.pid)
 	if len(pids) != 1 {
 		t.Fatalf("the shell has the children %v, want one", pids)

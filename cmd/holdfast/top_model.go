@@ -22,11 +22,11 @@ type topStore interface {
 	breakHold(context.Context, holdfast.Break) error
 }
 
-// What comes to the model besides keys and sizes.
+// The messages of the model, in addition to keys and sizes.
 type (
 	readMsg struct{ reading }   // a read has ended
 	askMsg  struct{}            // it is time to read again
-	timeMsg struct{ time.Time } // a second has gone by
+	timeMsg struct{ time.Time } // a second has passed
 	endMsg  struct{ error }     // a signal
 	doneMsg struct {            // a break has ended
 		name string
@@ -34,7 +34,7 @@ type (
 	}
 )
 
-// What the keys are for.
+// A topMode is what keys are for.
 type topMode int
 
 const (
@@ -53,7 +53,7 @@ type topModel struct {
 	width, height int
 	now           time.Time
 	last          reading // the newest that was answered
-	trouble       error   // of the newest read
+	trouble       error   // the error of the newest read
 	again         time.Time
 	rows          []topRow // that pass the filter, in order
 
@@ -61,15 +61,15 @@ type topModel struct {
 	reverse bool
 	filter  string
 	chosen  string // the name under the cursor
-	at      int    // where that is, or was
+	at      int    // its row, or the last row it had
 	detail  string // the name that is shown alone; "" for the list
 	entry   string // the id under the cursor there
 
 	mode   topMode
 	typed  string
-	hold   line // which is to be broken
+	hold   line // the hold to break
 	reason string
-	said   string // what became of the last command
+	said   string // the result of the last command
 	end    error  // what the program ends with
 }
 
@@ -80,7 +80,7 @@ type topRow struct {
 	waiters int
 }
 
-// first is the entry that the row shows.
+// first returns the entry that the row shows.
 func (r *topRow) first() *line { return &r.lines[0] }
 
 const sortKeys = "naew"
@@ -126,7 +126,7 @@ func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// took takes what was read, and says when the next read is.
+// took stores a reading, and schedules the next read.
 func (m *topModel) took(r *reading) tea.Cmd {
 	if r.hopeless() && len(m.last.where) == 0 {
 		m.end = r.err
@@ -142,7 +142,7 @@ func (m *topModel) took(r *reading) tea.Cmd {
 	return tea.Tick(pause, func(time.Time) tea.Msg { return askMsg{} })
 }
 
-// arrange makes the rows of what was read last.
+// arrange makes the rows from the last reading.
 func (m *topModel) arrange() {
 	m.rows = nil
 	for i := range m.last.states {
@@ -179,7 +179,7 @@ func (m *topModel) arrange() {
 	m.move(0)
 }
 
-// oldest is when the first holder came; a name that only waiters have is young.
+// oldest returns when the first holder got the lock. A name with only waiters counts as young.
 func (r *topRow) oldest() time.Time {
 	if t := r.first().since; !t.IsZero() {
 		return t
@@ -196,7 +196,7 @@ func (r *topRow) matches(text string) bool {
 	})
 }
 
-// shown is the row that the detail view is of; nil if nobody uses the name now.
+// shown returns the row of the detail view; nil if nobody uses the name now.
 func (m *topModel) shown() *topRow {
 	for i := range m.last.states {
 		if s := m.last.states[i : i+1]; s[0].Name == m.detail && len(s[0].Entries) > 0 {
@@ -222,12 +222,12 @@ func (m *topModel) move(n int) {
 	}
 }
 
-// breakable reports whether it is a hold that can be broken.
+// breakable reports whether the line is a hold that can be broken.
 func (l *line) breakable() bool {
 	return l.State == "held" || l.State == "broken" || l.State == "expired"
 }
 
-// breakable are the holds of a row that can be broken.
+// breakable returns the holds of a row that can be broken.
 func breakable(r *topRow) (holds []line) {
 	for _, l := range r.lines {
 		if l.breakable() {
@@ -261,15 +261,15 @@ func (m *topModel) startBreak() {
 	}
 }
 
-// doBreak breaks the hold that was asked about. One that came meanwhile has another
-// id, and is never hit.
+// doBreak breaks the hold that the user confirmed. A newer hold has another id, and is never
+// broken.
 func (m *topModel) doBreak() tea.Cmd {
 	b := holdfast.Break{Name: m.hold.Name, ID: m.hold.ID, Token: m.hold.Token, Reason: m.reason}
 	m.said = printable(b.Name) + ": breaking…"
 	return func() tea.Msg { return doneMsg{b.Name, m.store.breakHold(m.ctx, b)} }
 }
 
-// enter takes what was typed.
+// enter handles the text that was typed.
 func (m *topModel) enter() tea.Cmd {
 	text := m.typed
 	m.typed = ""
@@ -294,8 +294,8 @@ func (m *topModel) enter() tea.Cmd {
 	return nil
 }
 
-// known reports whether the reading says which names are in use. One name that is damaged
-// is no reason to keep what was read before.
+// known reports whether the reading says which names are in use. One damaged name does not
+// prevent that.
 func (r *reading) known() bool {
 	return !r.away() && (r.err == nil || len(r.states) > 0 || errors.Is(r.err, holdfast.ErrCorrupt))
 }

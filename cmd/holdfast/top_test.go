@@ -71,7 +71,7 @@ func (x *topTest) shows(texts ...string) {
 	for _, text := range texts {
 		i := strings.Index(rest, text)
 		if i < 0 {
-			x.Fatalf("%q is missing, or not after the others of %q:\n%s", text, texts, x.m.text())
+			x.Fatalf("%q is missing or out of order among %q:\n%s", text, texts, x.m.text())
 		}
 		rest = rest[i+len(text):]
 	}
@@ -80,7 +80,7 @@ func (x *topTest) shows(texts ...string) {
 func (x *topTest) hides(text string) {
 	x.Helper()
 	if strings.Contains(x.m.text(), text) {
-		x.Fatalf("%q is there:\n%s", text, x.m.text())
+		x.Fatalf("%q is shown:\n%s", text, x.m.text())
 	}
 }
 
@@ -165,7 +165,7 @@ func TestTopBreaksOnlyAfterAReasonAndAYes(t *testing.T) {
 	x := newTopTest(t, threeNames()...)
 	for _, keys := range []string{"b<esc>", "b<enter>", "bwhy<enter><esc>", "bwhy<enter>y<enter>", "bwhy<enter>no<enter>", "b  <enter>"} {
 		if cmd := x.types(keys); cmd != nil || x.m.mode != browsing {
-			t.Fatalf("%s: %v", keys, x.m.mode)
+			t.Fatalf("%s: got mode %v", keys, x.m.mode)
 		}
 		x.shows("not broken")
 		x.types("<esc>")
@@ -178,12 +178,12 @@ func TestTopBreaksOnlyAfterAReasonAndAYes(t *testing.T) {
 	x.types("yes")
 	cmd := x.types("<enter>")
 	if cmd == nil || len(x.store.broken) != 0 {
-		t.Fatal("nothing is done, or the model does it itself")
+		t.Fatal("nothing was done, or the model itself broke the hold")
 	}
 	x.send(cmd())
 	want := holdfast.Break{Name: "alpha", ID: readingOf(threeNames()...).states[0].Entries[0].ID.String(), Token: 5, Reason: "host is gone"}
 	if len(x.store.broken) != 1 || x.store.broken[0] != want {
-		t.Fatalf("%+v, want %+v", x.store.broken, want)
+		t.Fatalf("got %+v broken, want %+v", x.store.broken, want)
 	}
 	x.shows("alpha: broken; the next waiter gets the lock when the hold has expired")
 	x.store.err = &message{"beta: there is no such hold", holdfast.ErrLost}
@@ -214,7 +214,7 @@ func TestTopEscapesWhatOthersWrote(t *testing.T) {
 			text := strings.NewReplacer("\x1b[7m", "", "\x1b[1m", "", "\x1b[m", "").Replace(x.m.text())
 			for _, r := range text {
 				if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x202e) {
-					t.Errorf("%q: %q is on the screen:\n%q", name, r, text)
+					t.Errorf("%q: the screen shows %q:\n%q", name, r, text)
 				}
 			}
 		}
@@ -234,12 +234,12 @@ func TestTopFitsEveryScreen(t *testing.T) {
 				x.send(tea.WindowSizeMsg{Width: width, Height: height})
 				lines := strings.Split(x.m.text(), "\n")
 				if len(lines) > max(height, 1) {
-					t.Fatalf("%dx%d: %d rows", width, height, len(lines))
+					t.Fatalf("%dx%d: got %d rows", width, height, len(lines))
 				}
 				for _, l := range lines {
 					l = strings.NewReplacer("\x1b[7m", "", "\x1b[1m", "", "\x1b[m", "", "…", ".").Replace(l)
 					if n := columnsOf(l); n > width {
-						t.Fatalf("%dx%d: %d columns: %q", width, height, n, l)
+						t.Fatalf("%dx%d: got %d columns: %q", width, height, n, l)
 					}
 				}
 			}
@@ -254,13 +254,13 @@ func TestTopFitsEveryScreen(t *testing.T) {
 func TestTopSaysInOneLineThatTheStoreIsAway(t *testing.T) {
 	x := newTopTest(t, threeNames()...)
 	if x.reads(readingAway()) == nil {
-		t.Fatal("the store is not asked again")
+		t.Fatal("the store is not read again")
 	}
 	x.shows("alpha", "a store: no answer; asking again in 2s")
 	x.reads(readingAway())
 	x.shows("alpha", "a store: no answer; asking again in 4s")
 	if n := strings.Count(x.m.text(), "no answer"); n != 1 {
-		t.Errorf("the error is shown %d times", n)
+		t.Errorf("the error is shown %d times, want once", n)
 	}
 	x.reads(readingOf(threeNames()...))
 	x.hides("no answer")
@@ -276,16 +276,16 @@ func TestTopEndsAtOnceWithAStoreThatItMayNotRead(t *testing.T) {
 func TestTopLeavesByItsKeysAndBySignals(t *testing.T) {
 	x := newTopTest(t)
 	if !ends(x.types("q")) || x.m.end != nil {
-		t.Errorf("q: %v", x.m.end)
+		t.Errorf("q: got %v", x.m.end)
 	}
 	x.types("/")
 	if cmd := x.types("q"); ends(cmd) {
-		t.Error("q ends it while a text is typed")
+		t.Error("q ends the program while a text is typed")
 	}
 	if !ends(x.send(tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl})) || x.m.end == nil {
-		t.Errorf("Ctrl-C: %v", x.m.end)
+		t.Errorf("Ctrl-C: got %v", x.m.end)
 	}
 	if !ends(x.send(endMsg{endedBy(givesUp[0])})) || x.m.end == nil {
-		t.Errorf("a signal: %v", x.m.end)
+		t.Errorf("a signal: got %v", x.m.end)
 	}
 }

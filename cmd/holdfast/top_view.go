@@ -11,8 +11,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// room is how many rows are left for the list: a title, a header, a line for what is
-// said, and the help.
+// room returns how many rows are left for the list, after a title, a header, a message and the
+// help.
 func (m *topModel) room() int { return max(m.height-4, 1) }
 
 func (m *topModel) View() tea.View {
@@ -21,7 +21,7 @@ func (m *topModel) View() tea.View {
 	return v
 }
 
-// text is the whole screen.
+// text returns the whole screen.
 func (m *topModel) text() string {
 	if m.width < 2 {
 		return ""
@@ -51,8 +51,8 @@ func (m *topModel) title() string {
 	return fit(text, m.width)
 }
 
-// message is the line above the help: a question, trouble with the store, or what
-// became of the last command.
+// message returns the line above the help: a question, an error of the store, or the result of
+// the last command.
 func (m *topModel) message() string {
 	switch m.mode {
 	case filtering:
@@ -60,7 +60,7 @@ func (m *topModel) message() string {
 	case reasoning:
 		return "Break " + printable(m.hold.Name) + " of " + owned(&m.hold) + ". Why? The holder gets this reason: " + plainText(m.typed) + "▏"
 	case confirming:
-		return "The command of this hold is stopped. Break " + printable(m.hold.Name) + "? [yes/no] " + plainText(m.typed) + "▏"
+		return "The holder stops its command, if it has one. Break " + printable(m.hold.Name) + "? [yes/no] " + plainText(m.typed) + "▏"
 	}
 	switch {
 	case m.trouble != nil && unanswered(m.trouble):
@@ -91,7 +91,7 @@ func (m *topModel) help() string {
 	return "↑↓ choose  Enter details  / filter  sort: n name, a age, e expiry, w waiters, r reverse  b break  q quit"
 }
 
-// list is the table of names, with the cursor in sight.
+// list returns the table of names, with the cursor in view.
 func (m *topModel) list() []string {
 	table := [][]string{{"NAME", "STATE", "MODE", "WAIT", "AGE", "EXPIRES", "HOLDER", "NOTE"}}
 	from := window(m.at, len(m.rows), m.room())
@@ -108,7 +108,7 @@ func (m *topModel) list() []string {
 	return m.columns(table, []int{nameColumn, 9, 12, 6, 10, 10, 40, 0}, m.at-from)
 }
 
-// details is the table of all who use the name.
+// details returns the table of all holders and waiters of the name.
 func (m *topModel) details() []string {
 	row := m.shown()
 	if row == nil {
@@ -137,10 +137,10 @@ func (m *topModel) details() []string {
 	return append([]string{fit(printable(row.name), m.width)}, m.columns(table, []int{6, 9, 12, 10, 10, 20, 40, 0}, at-from)...)
 }
 
-// window is the first row to show of n, so that the one at the cursor is in sight.
+// window returns the first row to show of n, so that the one at the cursor is in view.
 func window(at, n, room int) int { return max(min(at-room/2, n-room), 0) }
 
-// columns makes lines of the table, no column wider than its bound (0: none), and marks
+// columns formats the table as lines, with no column wider than its bound (0: none), and marks
 // the row at the cursor.
 func (m *topModel) columns(table [][]string, most []int, cursor int) (lines []string) {
 	wide := make([]int, len(most))
@@ -180,7 +180,7 @@ func owned(l *line) string {
 	return plainText(fmt.Sprintf("%s pid %s (%s)", l.Owner.Host, l.Owner.pid(), l.Owner.Program))
 }
 
-// age is how long ago the hold was granted.
+// age returns how long ago the hold was granted.
 func (m *topModel) age(l *line) string {
 	if l.since.IsZero() {
 		return "-"
@@ -188,8 +188,8 @@ func (m *topModel) age(l *line) string {
 	return max(m.now.Sub(l.since), 0).Round(time.Second).String()
 }
 
-// left is the time until the entry expires unless it is renewed, which goes on between
-// two reads.
+// left returns the time until the entry expires unless it is renewed. It counts down between two
+// reads.
 func (m *topModel) left(l *line) string {
 	d := time.Duration(l.Expires)*time.Millisecond - m.now.Sub(m.last.at)
 	return max(d, 0).Round(time.Second).String()

@@ -14,7 +14,7 @@ type uiFlags struct {
 	allowBreak bool
 }
 
-// uiCommand is there in the lean program too, which becomes the whole one for it.
+// uiCommand exists in the lean program too, which execs the whole one for it.
 func (p *program) uiCommand() *cobra.Command {
 	f := uiFlags{every: duration(leastPause)}
 	cmd := &cobra.Command{

@@ -44,7 +44,7 @@ func TestUIInABrowser(t *testing.T) {
 		b.shows(note)
 	}
 	if notes := evaluate[[]string](b, `[...document.querySelectorAll("ol .note")].map(e => e.textContent)`); !slices.Equal(notes, []string{"first of two", "second of two"}) {
-		t.Errorf("the queue is %q", notes)
+		t.Errorf("got queue %q", notes)
 	}
 	b.shows("2 wait")
 
@@ -61,10 +61,10 @@ func TestUIInABrowser(t *testing.T) {
 	bad := beginNamed(t, locks, hostile, "--note", "</script><script>document.title='taken'</script>\u202e\x1b[2J", "--", "sleep", "1000")
 	b.shows(`onerror=\"document.title='taken'\">\u202egpj.exe`)
 	if evaluate[int](b, `document.querySelectorAll("img, script:not([src])").length`) != 0 || evaluate[string](b, `document.title`) != "holdfast" {
-		t.Error("a name became a part of the page")
+		t.Error("a name was inserted as HTML")
 	}
 	if evaluate[bool](b, `/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(document.body.textContent.replaceAll("\t", ""))`) {
-		t.Error("a control character is on the page")
+		t.Error("the page shows a control character")
 	}
 	bad.signal(bad.front(), 15)
 	b.until(`!document.body.innerText.includes("gpj.exe")`)
@@ -98,7 +98,7 @@ func TestUIInABrowser(t *testing.T) {
 		}
 	}
 	if last := stops[len(stops)-1]; last != "body" && last != "filter" || !slices.Contains(stops, "sort") || !slices.Contains(stops, "summary") {
-		t.Errorf("Tab goes through %q", stops)
+		t.Errorf("Tab moves through %q", stops)
 	}
 	ask := func() {
 		t.Helper()
@@ -119,7 +119,7 @@ func TestUIInABrowser(t *testing.T) {
 	b.types("no" + kb.Enter)
 	b.shows("not broken: the answer was not yes")
 	if holder.over() {
-		t.Error("it was broken after a no")
+		t.Error("the hold was broken after a no")
 	}
 	// An error can be corrected, such as a reason that is too long together with the name of who breaks it.
 	b.until(`document.querySelector("dialog").open && document.activeElement.id === "reason"`)
@@ -188,7 +188,7 @@ func (x *uiTest) keepsReading(b *browser, read func(), expression string) {
 			}
 		}
 		if b.t.Failed() || time.Now().After(end) {
-			x.Fatalf("not so: %s", expression)
+			x.Fatalf("not true on the page: %s", expression)
 		}
 	}
 }
@@ -222,7 +222,7 @@ func TestUIKeepsTheFocusWhenARowAboveGoes(t *testing.T) {
 	x.reads(readingOf(threeNames()[1:]...))
 	b.until(`!document.body.innerText.includes("alpha")`)
 	if focus := evaluate[string](b, `document.activeElement.getAttribute("aria-label") ?? ""`); !strings.HasPrefix(focus, "Break gamma") {
-		t.Errorf("the focus is on %q", focus)
+		t.Errorf("got focus on %q, want Break gamma", focus)
 	}
 	// Two names that look alike stay two rows.
 	for _, note := range []string{"first", "second", "third"} {
@@ -230,7 +230,7 @@ func TestUIKeepsTheFocusWhenARowAboveGoes(t *testing.T) {
 		b.shows(note)
 	}
 	if rows := evaluate[int](b, `document.querySelectorAll("#names > li").length`); rows != 2 {
-		t.Errorf("%d rows", rows)
+		t.Errorf("got %d rows, want 2", rows)
 	}
 	b.nothingWrong()
 }
@@ -278,7 +278,7 @@ func TestUIShowsTheFirstOfALongQueue(t *testing.T) {
 	b.clicks("summary")
 	b.shows("and 150 more")
 	if rows := evaluate[int](b, `document.querySelectorAll("ol > li").length`); rows != 100 {
-		t.Errorf("%d rows", rows)
+		t.Errorf("got %d rows, want 100", rows)
 	}
 	reads(240)
 	b.shows("and 140 more") // and it stays open
@@ -335,7 +335,7 @@ func TestUILeavesTheNextQuestionOpen(t *testing.T) {
 	close(halted.may)
 	b.shows("alpha: broken")
 	if !evaluate[bool](b, `document.querySelector("dialog").open && document.getElementById("breaking-what").textContent === "Break beta?"`) {
-		t.Error("the question is gone")
+		t.Error("the next question was closed")
 	}
 	b.nothingWrong()
 }
@@ -359,16 +359,16 @@ func TestUIWorksNarrowAndWideLightAndDark(t *testing.T) {
 		for _, width := range []int64{320, 480, 700, 1000, 1600} {
 			b.looks(width, 700, scheme)
 			if wide := evaluate[int64](b, `Math.round(Math.max(...[...document.querySelectorAll("body, body *")].map(e => e.getBoundingClientRect().right), document.scrollingElement.scrollWidth))`); wide > width {
-				t.Errorf("%s: the page is %d wide in a window of %d", scheme, wide, width)
+				t.Errorf("%s: got a page of width %d in a window of %d", scheme, wide, width)
 			}
 			if faint := evaluate[[]string](b, contrasts); len(faint) > 0 {
-				t.Errorf("%s, %d: too faint: %q", scheme, width, faint)
+				t.Errorf("%s, %d: too little contrast: %q", scheme, width, faint)
 			}
 		}
 		behind[evaluate[string](b, `getComputedStyle(document.body).backgroundColor`)] = true
 	}
 	if len(behind) != 2 {
-		t.Errorf("light and dark are the same: %v", behind)
+		t.Errorf("light and dark have the same background: %v", behind)
 	}
 	b.nothingWrong()
 }
@@ -397,7 +397,7 @@ func TestUIHasAccessibleLabels(t *testing.T) {
 		}
 		for _, role := range []string{"button", "textbox", "searchbox", "combobox", "dialog", "heading", "region", "DisclosureTriangle"} {
 			if slices.Contains(names[role], "") {
-				t.Errorf("a %s has no name: %q", role, names[role])
+				t.Errorf("got a %s without a name: %q", role, names[role])
 			}
 		}
 		return names
@@ -405,18 +405,18 @@ func TestUIHasAccessibleLabels(t *testing.T) {
 	names := look()
 	for role, name := range map[string]string{"searchbox": "Show only", "combobox": "Sort by", "button": "Break deploy of web-1 pid 7 (job)", "region": "Lost lately", "heading": "nightly/import"} {
 		if !slices.Contains(names[role], name) {
-			t.Errorf("there is no %s %q but %q", role, name, names[role])
+			t.Errorf("got no %s %q: %q", role, name, names[role])
 		}
 	}
 	b.clicks(`[aria-label^="Break deploy"]`)
 	b.until(`document.activeElement.id === "reason"`)
 	names = look()
 	if !slices.Contains(names["dialog"], "Break deploy?") || !slices.Contains(names["textbox"], "Why? The holder gets this reason:") {
-		t.Errorf("dialog %q, textbox %q", names["dialog"], names["textbox"])
+		t.Errorf("got dialog %q, textbox %q", names["dialog"], names["textbox"])
 	}
 }
 
-var writePictures = flag.Bool("write-pictures", false, "write docs/pictures in place of looking whether they are there")
+var writePictures = flag.Bool("write-pictures", false, "write docs/pictures instead of checking them")
 
 const pictureDir = "../../docs/pictures"
 
@@ -457,12 +457,12 @@ func TestThePicturesOfThePage(t *testing.T) {
 		}
 		is, err := os.ReadFile(file)
 		if err != nil || len(is) > 64<<10 {
-			t.Errorf("%s: %d bytes, %v", file, len(is), err)
+			t.Errorf("%s: got %d bytes, %v", file, len(is), err)
 		}
 		there, err := png.DecodeConfig(bytes.NewReader(is))
 		made, madeErr := png.DecodeConfig(bytes.NewReader(picture))
 		if err != nil || madeErr != nil || there.Width != made.Width || there.Height != made.Height {
-			t.Errorf("%s has another size than the new picture: %v, %v", file, err, madeErr)
+			t.Errorf("%s and the new picture differ in size: %v, %v", file, err, madeErr)
 		}
 		if !strings.Contains(string(page), "(pictures/"+name+")") {
 			t.Errorf("docs/ui.md does not show %s", name)

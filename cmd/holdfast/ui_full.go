@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// ui serves the page until a signal ends it, or because the store is one that can never be read.
+// ui serves the page until a signal ends it, or returns an error if the store can never be read.
 func (p *program) ui(f uiFlags) error {
 	ends := ending(false, nil, nil)
 	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(f.port)))
@@ -28,7 +28,7 @@ func (p *program) ui(f uiFlags) error {
 	page := &uiPage{store: v, token: rand.Text(), mayBreak: f.allowBreak, began: time.Now()}
 	server := &http.Server{
 		Handler:           page.handler(),
-		ErrorLog:          log.New(io.Discard, "", 0), // clients that leave are no news
+		ErrorLog:          log.New(io.Discard, "", 0), // clients that leave are not worth a message
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second, // a break may take lookTime
@@ -44,7 +44,7 @@ func (p *program) ui(f uiFlags) error {
 		server.Close()
 		<-served
 	}()
-	// A store that can never be read has no page. One that is away has one.
+	// A store that can never be read gets no page. One that does not answer gets one.
 	var first reading
 	if v.in, first.err = p.inspector(choose(p.store)); first.hopeless() { //mutant:cmd-ui-needs-a-list
 		return first.err

@@ -22,17 +22,18 @@ import (
 //go:embed ui
 var uiFiles embed.FS
 
-// uiPolicy lets the page have what this program serves, and nothing else: no inline script or style, no
-// other host, no frame, no form that goes anywhere, no HTML made from text.
+// uiPolicy allows the page what this program serves, and nothing else: no inline script or style,
+// no other host, no frame, no form that is sent anywhere, no HTML made from text.
 const uiPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// handler is all that the page's server does. What the page is made of has no secret; the state of the store, and
-// breaking, need the token in a header, which no page of another site can send.
+// handler returns the handler of the page's server. The files of the page have no secret. The
+// state of the store, and breaking, need the token in a header, which a page of another site
+// cannot send.
 func (u *uiPage) handler() http.Handler {
 	files, err := fs.Sub(uiFiles, "ui")
 	if err != nil {
-		panic(err) // it is in the program
+		panic(err) // it is embedded in the program
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(files))
@@ -59,8 +60,8 @@ func (u *uiPage) handler() http.Handler {
 	})
 }
 
-// namesLoopback reports whether the Host of a request is this host itself. A name of somebody else's may have been
-// made to lead here (DNS rebinding); the port may be that of a tunnel.
+// namesLoopback reports whether the Host of a request is this host. Another name may have been
+// made to resolve here (DNS rebinding); the port may be that of a tunnel.
 func namesLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -69,7 +70,7 @@ func namesLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
 
-// withToken lets only those in who have the token.
+// withToken refuses requests without the token.
 func (u *uiPage) withToken(do http.HandlerFunc) http.HandlerFunc {
 	want := []byte("Bearer " + u.token)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +90,7 @@ type breakRequest struct {
 	Answer string `json:"answer"` // to the question
 }
 
-// doBreak breaks a hold that was read. One that came meanwhile has another id, and is never hit.
+// doBreak breaks a hold of the last reading. A newer hold has another id, and is never broken.
 func (u *uiPage) doBreak(w http.ResponseWriter, r *http.Request) {
 	var asked breakRequest
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, 8<<10))
@@ -122,17 +123,17 @@ func (u *uiPage) doBreak(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, holdfast.ErrInvalid), errors.Is(err, holdfast.ErrLost), errors.Is(err, holdfast.ErrDenied):
 		refuse(w, http.StatusConflict, "not broken: "+err.Error())
 		return
-	default: // it may be broken or not
+	default: // the outcome is unknown
 		refuse(w, http.StatusBadGateway, err.Error())
 		return
 	}
-	u.mu.Lock() // at once: it may be gone before it is read again
+	u.mu.Lock() // at once: the hold may be gone before the next read
 	u.lost.add(hold, "broken", "this page: "+reason, time.Now())
 	u.mu.Unlock()
 	answer(w, http.StatusOK, said{Said: printable(hold.Name) + ": broken; the next waiter gets the lock when the hold has expired"})
 }
 
-// find is the hold in what was read last; nil if it is not there, or none that can be broken.
+// find returns the hold from the last reading; nil if it is not there, or cannot be broken.
 func (u *uiPage) find(id, token string) *line {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -155,5 +156,5 @@ func refuse(w http.ResponseWriter, code int, text string) { answer(w, code, said
 func answer(w http.ResponseWriter, code int, what any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(what) // who has left needs no answer
+	_ = json.NewEncoder(w).Encode(what) // a client that has left needs no answer
 }

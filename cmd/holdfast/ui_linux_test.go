@@ -35,7 +35,7 @@ func startUI(t *testing.T, store string, args ...string) (address string) {
 		}
 		cmd.Wait()
 		if code := cmd.ProcessState.ExitCode(); code != 128+15 {
-			t.Errorf("holdfast ui ended with %d, want 143", code)
+			t.Errorf("holdfast ui: got exit code %d, want 143", code)
 		}
 	})
 	address, err = bufio.NewReader(out).ReadString('\n')
@@ -52,7 +52,7 @@ func TestUIIsOnLoopbackOnly(t *testing.T) {
 	at := strings.TrimPrefix(address, "http://")
 	host, port, err := net.SplitHostPort(at)
 	if !ok || err != nil || host != "127.0.0.1" || len(token) < 26 {
-		t.Fatalf("%s %s", address, token)
+		t.Fatalf("got address %s and token %s", address, token)
 	}
 	get := func(path, host, token string) (int, string) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+path, nil)
@@ -79,13 +79,13 @@ func TestUIIsOnLoopbackOnly(t *testing.T) {
 		{"/state", "evil.example:" + port, token, 421},
 	} {
 		if code, body := get(c.path, c.host, c.token); code != c.want {
-			t.Errorf("%+v: %d %s", c, code, body)
+			t.Errorf("%+v: got %d %s", c, code, body)
 		}
 	}
 	// 127.0.0.2 is this host as well; a server that listens on all addresses would answer there.
 	if conn, err := net.Dial("tcp", "127.0.0.2:"+port); err == nil {
 		conn.Close()
-		t.Error("it listens on more than 127.0.0.1")
+		t.Error("ui listens on more than 127.0.0.1")
 	}
 }
 
@@ -106,7 +106,7 @@ func TestUISaysWhatIsWrongWithItsFlags(t *testing.T) {
 		cmd := exec.Command("holdfast", append([]string{"ui", "--store", fileStore(t)}, strings.Fields(args)...)...)
 		out, _ := cmd.CombinedOutput()
 		if cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(out), says) {
-			t.Errorf("%s: %d: %s", args, cmd.ProcessState.ExitCode(), out)
+			t.Errorf("%s: got exit code %d: %s", args, cmd.ProcessState.ExitCode(), out)
 		}
 	}
 }

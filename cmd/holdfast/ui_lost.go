@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// mostLost is how many losses are remembered.
+// mostLost is how many losses are kept.
 const mostLost = 50
 
 // A loss is a hold that an operator broke, or that was not renewed in time.
@@ -18,30 +18,30 @@ type loss struct {
 	at   time.Time // when it was seen
 }
 
-// losses finds in one reading after the other what was lost. A store does not list what has ended, so that not all
-// losses can be seen: a hold that is simply gone has been given back, for all we know. It was lost if it was late
-// with a renewal before, or if the store did not answer for longer than the hold could last.
+// losses finds what was lost by comparing readings. A store does not list what has ended, so not
+// all losses can be seen: a hold that is gone counts as released. It counts as lost if its
+// renewal was late before, or if the store did not answer for longer than the hold could last.
 type losses struct {
 	list []loss               // the newest first
-	seen map[string]*seenHold // by id, those that are not known to be gone
-	told map[string]time.Time // by id, those that were judged, and when
+	seen map[string]*seenHold // by id, the holds that are not known to be gone
+	told map[string]time.Time // by id, the holds that were judged, and when
 }
 
 // A seenHold is a hold as it was read last.
 type seenHold struct {
 	line  line
 	at    time.Time // when it was read
-	most  int64     // milliseconds that it had left after a renewal, as far as was seen
-	quiet bool      // the store did not answer since
+	most  int64     // milliseconds that a renewal gives it, as far as was seen
+	quiet bool      // the store did not answer a read since
 }
 
-// What is remembered of holds that cannot be judged.
+// The bounds of what is remembered.
 const (
 	mostUnread = 10_000      // holds that the newest reading lacks, because it has an error
-	toldTime   = time.Minute // of one that is listed and is gone: longer than a read, which may have begun before
+	toldTime   = time.Minute // of a judged hold that is gone: longer than a read, which may have started before
 )
 
-// see takes the next reading. One with an error says nothing of what it lacks.
+// see takes the next reading. If it has an error, what it lacks may still exist.
 func (x *losses) see(r *reading) {
 	now := map[string]*seenHold{}
 	lines := linesOf(r.states, r.at)
@@ -62,7 +62,7 @@ func (x *losses) see(r *reading) {
 			if before != nil {
 				x.ended(before, r.at)
 			}
-			x.judged(l.ID, r.at) // whatever it was
+			x.judged(l.ID, r.at) // lost or not
 		}
 		now[l.ID] = h
 	}
@@ -88,14 +88,14 @@ func (x *losses) see(r *reading) {
 
 const backBefore = "; it may have been given back just before"
 
-// ended judges a hold that is no more, or that keeps its name taken only.
+// ended judges a hold that is gone, or that only keeps its name taken.
 func (x *losses) ended(h *seenHold, at time.Time) {
 	gap := at.Sub(h.at).Milliseconds()
 	switch {
 	case gap < h.line.Expires:
 	case h.line.Expires < h.most/2: //mutant:cmd-ui-late-with-a-renewal
 		why := "it was not renewed in time"
-		if gap > 3*leastPause.Milliseconds() { // long enough to come after all, or for a lease that nobody renews
+		if gap > 3*leastPause.Milliseconds() { // long enough for a late renewal, or for a lease that nobody renews
 			why += backBefore
 		}
 		x.add(&h.line, "expired", why, at)
@@ -112,7 +112,7 @@ func (x *losses) add(l *line, how, why string, at time.Time) {
 	}
 }
 
-// judged notes that there is nothing more to tell of a hold, and reports whether that was so before.
+// judged marks a hold as judged, and reports whether it was already.
 func (x *losses) judged(id string, at time.Time) bool {
 	_, was := x.told[id]
 	if !was {

@@ -17,12 +17,13 @@ type uiPage struct {
 
 	mu      sync.Mutex
 	last    reading // the newest that was answered
-	trouble error   // of the newest read
+	trouble error   // the error of the newest read
 	again   time.Time
 	lost    losses
 }
 
-// took takes what was read, and ends the program with a store that it may not read.
+// took stores a reading. It returns an error, which ends the program, if the store can never be
+// read.
 func (u *uiPage) took(r *reading, pause time.Duration) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -37,15 +38,16 @@ func (u *uiPage) took(r *reading, pause time.Duration) error {
 	return nil
 }
 
-// What the page gets. All text is as it is to be shown: what others wrote has no control characters, and none that change
-// the direction of text. Times are milliseconds from or until now; the page lets them go on.
+// What the page gets. All text is ready to be shown: text of others has no control characters,
+// and none that change the direction of text. Times are milliseconds since or until now; the page
+// counts on from there.
 type (
 	uiState struct {
 		Store    string    `json:"store"` // "" until something was read
 		Trouble  string    `json:"trouble,omitempty"`
 		Again    int64     `json:"again_ms"`
 		Watched  int64     `json:"watched_ms"`
-		Age      int64     `json:"age_ms"` // of what was read
+		Age      int64     `json:"age_ms"` // of the last reading
 		MayBreak bool      `json:"may_break"`
 		Names    []uiName  `json:"names"`
 		Lost     []uiEntry `json:"lost"` // the newest first
@@ -56,21 +58,21 @@ type (
 		Waiters []uiEntry `json:"waiters"` // in order
 	}
 	uiEntry struct {
-		Name      string `json:"name,omitempty"` // of what was lost
+		Name      string `json:"name,omitempty"` // in Lost only
 		ID        string `json:"id"`
-		Token     string `json:"token"` // too large for a number of JavaScript
+		Token     string `json:"token"` // too large for a number in JavaScript
 		State     string `json:"state"`
 		Kind      string `json:"kind"`
 		Owner     string `json:"owner"`
 		Note      string `json:"note,omitempty"`
-		Why       string `json:"why,omitempty"` // it was broken or lost
+		Why       string `json:"why,omitempty"` // why it was broken or lost
 		Age       int64  `json:"age_ms"`        // since the grant, or since it was lost
 		Left      int64  `json:"left_ms"`       // until it expires unless renewed
 		Breakable bool   `json:"breakable,omitempty"`
 	}
 )
 
-// state is what the page shows now.
+// state returns what the page shows now.
 func (u *uiPage) state() uiState {
 	u.mu.Lock()
 	defer u.mu.Unlock()

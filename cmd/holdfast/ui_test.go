@@ -62,7 +62,7 @@ func (x *uiTest) state() (s uiState) {
 	x.Helper()
 	code, body, _ := x.request(http.MethodGet, "/state", "", nil)
 	if err := json.Unmarshal([]byte(body), &s); code != http.StatusOK || err != nil {
-		x.Fatalf("%d %v: %s", code, err, body)
+		x.Fatalf("got %d %v: %s", code, err, body)
 	}
 	return s
 }
@@ -91,7 +91,7 @@ func TestUIRefusesOtherHosts(t *testing.T) {
 	} {
 		for _, path := range []string{"/", "/ui.js", "/state"} {
 			if code, _, _ := x.request(http.MethodGet, path, "", func(r *http.Request) { r.Host = host }); code != want {
-				t.Errorf("%q%s: %d, want %d", host, path, code, want)
+				t.Errorf("%q%s: got %d, want %d", host, path, code, want)
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func TestUINeedsItsToken(t *testing.T) {
 		for path, method := range map[string]string{"/state": http.MethodGet, "/break": http.MethodPost} {
 			code, body, _ := x.request(method, path, "{}", func(r *http.Request) { r.Header.Set("Authorization", auth) })
 			if code != http.StatusUnauthorized || strings.Contains(body, "alpha") {
-				t.Errorf("%s with %q: %d %s", path, auth, code, body)
+				t.Errorf("%s with %q: got %d %s", path, auth, code, body)
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func TestUINeedsItsToken(t *testing.T) {
 	for _, path := range []string{"/", "/ui.js", "/ui.css", "/icon.svg"} {
 		code, body, _ := x.request(http.MethodGet, path, "", func(r *http.Request) { r.Header.Del("Authorization") })
 		if code != http.StatusOK || strings.Contains(body, "alpha") || strings.Contains(body, "SECRET") {
-			t.Errorf("%s: %d", path, code)
+			t.Errorf("%s: got %d", path, code)
 		}
 	}
 }
@@ -141,19 +141,19 @@ func TestUIRefusesOtherSites(t *testing.T) {
 		},
 	} {
 		if code, body, _ := x.request(http.MethodPost, "/break", breakAlpha(nil), change); code != http.StatusForbidden {
-			t.Errorf("%s: %d %s", name, code, body)
+			t.Errorf("%s: got %d %s, want 403", name, code, body)
 		}
 	}
 	form := func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") } // a content type that a form can send
 	if code, body, _ := x.request(http.MethodPost, "/break", breakAlpha(nil), form); code != http.StatusBadRequest {
-		t.Errorf("a form: %d %s", code, body)
+		t.Errorf("a form: got %d %s, want 400", code, body)
 	}
 	// A browser first asks whether a page of another site may send the token, and is refused.
 	if code, _, h := x.request(http.MethodOptions, "/break", "", nil); code == http.StatusOK || h.Get("Access-Control-Allow-Origin") != "" {
-		t.Errorf("preflight: %d %v", code, h)
+		t.Errorf("preflight: got %d %v", code, h)
 	}
 	if len(x.store.broken) != 0 {
-		t.Errorf("broken: %+v", x.store.broken)
+		t.Errorf("got %+v broken, want none", x.store.broken)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestUIIsReadOnlyByDefault(t *testing.T) {
 	x := newUITest(t, false, threeNames()...)
 	code, body, _ := x.request(http.MethodPost, "/break", breakAlpha(nil), nil)
 	if code != http.StatusForbidden || !strings.Contains(body, "--allow-break") || len(x.store.broken) != 0 {
-		t.Errorf("%d %s %+v", code, body, x.store.broken)
+		t.Errorf("got %d %s %+v, want 403", code, body, x.store.broken)
 	}
 }
 
@@ -169,31 +169,31 @@ func TestUIBreaksOnlyAfterAReasonAndAYes(t *testing.T) {
 	x := newUITest(t, true, threeNames()...)
 	waits := readingOf(threeNames()...).states[0].Entries[1].ID.String()
 	for name, change := range map[string]func(*breakRequest){
-		"no answer":     func(b *breakRequest) { b.Answer = "" },
-		"no":            func(b *breakRequest) { b.Answer = "no" },
-		"y":             func(b *breakRequest) { b.Answer = "y" },
-		"no reason":     func(b *breakRequest) { b.Reason = " \n" },
-		"long reason":   func(b *breakRequest) { b.Reason = strings.Repeat("x", store.MaxReason+1) },
-		"another id":    func(b *breakRequest) { b.ID = strings.Repeat("0", len(b.ID)) },
-		"older token":   func(b *breakRequest) { b.Token = "4" },
-		"one who waits": func(b *breakRequest) { b.ID, b.Token = waits, "0" },
+		"no answer":   func(b *breakRequest) { b.Answer = "" },
+		"no":          func(b *breakRequest) { b.Answer = "no" },
+		"y":           func(b *breakRequest) { b.Answer = "y" },
+		"no reason":   func(b *breakRequest) { b.Reason = " \n" },
+		"long reason": func(b *breakRequest) { b.Reason = strings.Repeat("x", store.MaxReason+1) },
+		"another id":  func(b *breakRequest) { b.ID = strings.Repeat("0", len(b.ID)) },
+		"older token": func(b *breakRequest) { b.Token = "4" },
+		"a waiter":    func(b *breakRequest) { b.ID, b.Token = waits, "0" },
 	} {
 		if code, body, _ := x.request(http.MethodPost, "/break", breakAlpha(change), nil); code < 400 || len(x.store.broken) != 0 || !strings.Contains(body, "not broken") {
-			t.Fatalf("%s: %d %s %+v", name, code, body, x.store.broken)
+			t.Fatalf("%s: got %d %s %+v", name, code, body, x.store.broken)
 		}
 	}
 	code, body, _ := x.request(http.MethodPost, "/break", breakAlpha(func(b *breakRequest) { b.Reason = "host\x1b[2J is gone" }), nil)
 	want := holdfast.Break{Name: "alpha", ID: readingOf(threeNames()...).states[0].Entries[0].ID.String(), Token: 5, Reason: `host\x1b[2J is gone`}
 	if code != http.StatusOK || !strings.Contains(body, "alpha: broken") || len(x.store.broken) != 1 || x.store.broken[0] != want {
-		t.Errorf("%d %s %+v, want %+v", code, body, x.store.broken, want)
+		t.Errorf("got %d %s %+v, want %+v", code, body, x.store.broken, want)
 	}
 	x.store.err = &message{"alpha: there is no such hold", holdfast.ErrLost}
 	if code, body, _ := x.request(http.MethodPost, "/break", breakAlpha(nil), nil); code != http.StatusConflict || !strings.Contains(body, "not broken: alpha: there is no such hold") {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("got %d %s, want 409", code, body)
 	}
 	x.store.err = &message{"a store: no answer", holdfast.ErrUnavailable}
 	if code, body, _ := x.request(http.MethodPost, "/break", breakAlpha(nil), nil); code < 500 || strings.Contains(body, "not broken") {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("got %d %s, want 500 or more", code, body)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestUIEscapesWhatOthersWrote(t *testing.T) {
 		walk(all, func(text string) {
 			for _, r := range text {
 				if !unicode.IsPrint(r) {
-					t.Errorf("%q: %q is in %q", name, r, text)
+					t.Errorf("%q: got %q in %q", name, r, text)
 				}
 			}
 		})
@@ -284,19 +284,19 @@ func TestUIPageNeedsNothingForeign(t *testing.T) {
 		policy := h.Get("Content-Security-Policy")
 		for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'", "form-action 'none'", "base-uri 'none'"} {
 			if !strings.Contains(policy, want) {
-				t.Errorf("%s: no %s in %q", path, want, policy)
+				t.Errorf("%s: got no %s in %q", path, want, policy)
 			}
 		}
 		if strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") || strings.Contains(policy, "http") {
-			t.Errorf("%s: %q", path, policy)
+			t.Errorf("%s: got policy %q", path, policy)
 		}
 		if h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cache-Control") != "no-store" && path != "/none" || h.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s: %v", path, h)
+			t.Errorf("%s: got headers %v", path, h)
 		}
 		body = strings.ReplaceAll(body, `xmlns="http://www.w3.org/2000/svg"`, "")
 		for _, foreign := range []string{"http:", "https:", "//cdn", "innerHTML", "<style", " style=", " onclick=", "eval("} {
 			if strings.Contains(body, foreign) {
-				t.Errorf("%s has %q", path, foreign)
+				t.Errorf("%s contains %q", path, foreign)
 			}
 		}
 	}
@@ -335,24 +335,24 @@ func TestUIReportsLossesAndNotReleases(t *testing.T) {
 		readings []*reading
 		want     string // how it was lost; "" if it was not
 	}{
-		"given back":                         {[]*reading{lossReading(0, 30*s, nil), goneAfter(s)}, ""},
-		"given back between two reads":       {[]*reading{lossReading(0, s/2, nil), goneAfter(s)}, ""},
-		"given back with a minimum":          {[]*reading{lossReading(0, 30*s, nil), lossReading(s, 0, expired)}, ""},
-		"a minimum that was always there":    {[]*reading{lossReading(0, 0, expired), goneAfter(11 * s)}, ""},
-		"renewed":                            {[]*reading{lossReading(0, 20*s, nil), lossReading(s, 30*s, nil)}, ""},
-		"not renewed, and gone":              {[]*reading{lossReading(0, 30*s, nil), lossReading(29*s, s, nil), goneAfter(31 * s)}, "expired"},
-		"not renewed, with a lock delay":     {[]*reading{lossReading(0, 30*s, nil), lossReading(29*s, s, nil), lossReading(31*s, 0, expired), goneAfter(50 * s)}, "expired"},
-		"late, but given back":               {[]*reading{lossReading(0, 30*s, nil), lossReading(25*s, 5*s, nil), goneAfter(26 * s)}, ""},
-		"broken":                             {[]*reading{lossReading(0, 30*s, nil), lossReading(s, 29*s, broken), lossReading(2*s, 28*s, broken), goneAfter(3 * s)}, "broken"},
-		"broken with now":                    {[]*reading{lossReading(0, 30*s, nil), lossReading(s, 29*s, freed), goneAfter(3 * s)}, "broken"},
-		"gone while the store was silent":    {[]*reading{lossReading(0, 30*s, nil), awayAfter(s), goneAfter(60 * s)}, "expired"},
-		"gone after a silence of an instant": {[]*reading{lossReading(0, 30*s, nil), awayAfter(s), goneAfter(5 * s)}, ""},
+		"released":                             {[]*reading{lossReading(0, 30*s, nil), goneAfter(s)}, ""},
+		"released between two reads":           {[]*reading{lossReading(0, s/2, nil), goneAfter(s)}, ""},
+		"released, kept closed by a minimum":   {[]*reading{lossReading(0, 30*s, nil), lossReading(s, 0, expired)}, ""},
+		"a minimum from before the first read": {[]*reading{lossReading(0, 0, expired), goneAfter(11 * s)}, ""},
+		"renewed":                              {[]*reading{lossReading(0, 20*s, nil), lossReading(s, 30*s, nil)}, ""},
+		"not renewed, and gone":                {[]*reading{lossReading(0, 30*s, nil), lossReading(29*s, s, nil), goneAfter(31 * s)}, "expired"},
+		"not renewed, with a lock delay":       {[]*reading{lossReading(0, 30*s, nil), lossReading(29*s, s, nil), lossReading(31*s, 0, expired), goneAfter(50 * s)}, "expired"},
+		"late, but released":                   {[]*reading{lossReading(0, 30*s, nil), lossReading(25*s, 5*s, nil), goneAfter(26 * s)}, ""},
+		"broken":                               {[]*reading{lossReading(0, 30*s, nil), lossReading(s, 29*s, broken), lossReading(2*s, 28*s, broken), goneAfter(3 * s)}, "broken"},
+		"broken with now":                      {[]*reading{lossReading(0, 30*s, nil), lossReading(s, 29*s, freed), goneAfter(3 * s)}, "broken"},
+		"gone while the store was silent":      {[]*reading{lossReading(0, 30*s, nil), awayAfter(s), goneAfter(60 * s)}, "expired"},
+		"gone after a silence of an instant":   {[]*reading{lossReading(0, 30*s, nil), awayAfter(s), goneAfter(5 * s)}, ""},
 	} {
 		switch list := lostIn(c.readings...); {
 		case c.want == "" && len(list) > 0:
-			t.Errorf("%s: %+v", name, list)
+			t.Errorf("%s: got %+v, want none", name, list)
 		case c.want != "" && (len(list) != 1 || list[0].how != c.want || list[0].line.Name != "a"):
-			t.Errorf("%s: %+v, want one that is %s", name, list, c.want)
+			t.Errorf("%s: got %+v, want one that is %s", name, list, c.want)
 		}
 	}
 }
@@ -384,13 +384,13 @@ func TestUIKeepsNamesThatItCouldNotRead(t *testing.T) {
 	const s = time.Second
 	late := func() []*reading { return []*reading{lossReading(0, 30*s, nil), lossReading(29*s, s, nil)} }
 	if list := lostIn(append(late(), damaged(goneAfter(31*s)), lossReading(32*s, 30*s, nil))...); len(list) != 0 {
-		t.Errorf("renewed: %+v", list)
+		t.Errorf("renewed: got %+v", list)
 	}
 	if list := lostIn(append(late(), damaged(goneAfter(29*s+s/2)), goneAfter(31*s))...); len(list) != 1 || list[0].how != "expired" {
-		t.Errorf("not renewed: %+v", list)
+		t.Errorf("not renewed: got %+v", list)
 	}
 	if list := lostIn(lossReading(0, 30*s, nil), damaged(goneAfter(s)), goneAfter(60*s)); len(list) != 0 {
-		t.Errorf("released: %+v", list)
+		t.Errorf("released: got %+v", list)
 	}
 }
 
@@ -400,7 +400,7 @@ func TestUIMarksLossesThatMayBeReleases(t *testing.T) {
 	for gap, want := range map[time.Duration]bool{2 * s: false, 20 * s: true} {
 		list := lostIn(lossReading(0, 30*s, nil), lossReading(29*s, s, nil), goneAfter(29*s+gap))
 		if len(list) != 1 || strings.Contains(list[0].why, "may have been given back") != want {
-			t.Errorf("%v: %+v", gap, list)
+			t.Errorf("after %v: got %+v", gap, list)
 		}
 	}
 }
@@ -411,10 +411,10 @@ func TestUIForgetsOldLosses(t *testing.T) {
 		x.add(&line{ID: strconv.Itoa(i), Token: int64(i)}, "broken", "why", watchedAt)
 	}
 	if len(x.list) != mostLost || x.list[0].line.Token != 2*mostLost-1 {
-		t.Errorf("%d, the first is %+v", len(x.list), x.list[0])
+		t.Errorf("got %d losses, the first is %+v", len(x.list), x.list[0])
 	}
 	if x.see(goneAfter(2 * toldTime)); len(x.told) != 0 {
-		t.Errorf("%d ids are kept", len(x.told))
+		t.Errorf("got %d ids kept", len(x.told))
 	}
 }
 

@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A wrongUse is a mistake in the command line. advice is what was meant, where that can be seen.
+// A wrongUse is a mistake in the command line. advice is what was meant, if that can be seen.
 type wrongUse struct{ text, advice string }
 
 func (w *wrongUse) Error() string { return w.text }
 
-// usageError is what to say of a command line that cannot be read: what is wrong with it,
-// and what was meant, or else where the help is.
+// usageError returns the message about a command line that cannot be parsed: what is wrong, and
+// what was meant, or else where the help is.
 func usageError(err error, cmd *cobra.Command) string {
 	text, advice := err.Error(), ""
 	if wrong := (*wrongUse)(nil); errors.As(err, &wrong) && wrong.advice != "" {
@@ -28,8 +28,8 @@ func usageError(err error, cmd *cobra.Command) string {
 	return shorten(plainText(text), lineLength-len(linePrefix)-len(advice)-2) + "; " + advice
 }
 
-// inOwnWords has the commands say what is wrong in the words of this program, and not of
-// the flag parser. What is wrong is found before the parser looks.
+// inOwnWords makes the commands report mistakes in the words of this program, not of the flag
+// parser. Our checks run before the parser's.
 func (p *program) inOwnWords(root *cobra.Command) {
 	root.SetFlagErrorFunc(p.flagError)
 	root.Args = func(cmd *cobra.Command, args []string) error {
@@ -41,7 +41,7 @@ func (p *program) inOwnWords(root *cobra.Command) {
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return p.checkFlags(cmd) }
 }
 
-// ownHelp has help and completion, which the parser adds, refuse what is not there.
+// ownHelp makes help and completion, which the parser adds, refuse unknown arguments.
 func ownHelp(root *cobra.Command, typed []string) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -56,7 +56,7 @@ func ownHelp(root *cobra.Command, typed []string) {
 			}
 		case "completion":
 			cmd.Args = noArgs
-			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() } // without it, its arguments are not looked at
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() } // without RunE, its arguments are not checked
 			for _, shell := range cmd.Commands() {
 				shell.Args = noArgs
 			}
@@ -64,7 +64,7 @@ func ownHelp(root *cobra.Command, typed []string) {
 	}
 }
 
-// noArgs is of a command that has flags alone.
+// noArgs checks the arguments of a command that has only flags.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -81,7 +81,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 
 const storeByFlag = "a store is named by --store URL"
 
-// exclude says that only one of two flags may be there.
+// exclude allows only one of two flags.
 func (p *program) exclude(cmd *cobra.Command, one, other string) {
 	cmd.MarkFlagsMutuallyExclusive(one, other) // for completion
 	p.excluded = append(p.excluded, exclusion{cmd, one, other})
@@ -92,7 +92,7 @@ type exclusion struct {
 	one, other string
 }
 
-// checkFlags finds flags that exclude each other, and those that are missing.
+// checkFlags finds flags that exclude each other, and required ones that are missing.
 func (p *program) checkFlags(cmd *cobra.Command) (err error) {
 	for _, e := range p.excluded {
 		if e.cmd == cmd && cmd.Flags().Changed(e.one) && cmd.Flags().Changed(e.other) {
@@ -107,10 +107,10 @@ func (p *program) checkFlags(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// flagError is what is wrong with a flag.
+// flagError rewords the parser's error about a flag.
 func (p *program) flagError(cmd *cobra.Command, err error) error {
 	if word := firstWord(p.args); !cmd.HasParent() && word != "" {
-		return noCommand(cmd, word, p.args) // whose flags they are, is not known
+		return noCommand(cmd, word, p.args) // it is not known whose flags they are
 	}
 	var unknown *pflag.NotExistError
 	var lacking *pflag.ValueRequiredError
@@ -136,7 +136,7 @@ func (p *program) flagError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// wanted is what the value of a flag has to be.
+// wanted returns what the value of a flag must be.
 func wanted(invalid *pflag.InvalidValueError) string {
 	switch invalid.GetFlag().Value.Type() {
 	case "bool":
@@ -151,7 +151,7 @@ func wanted(invalid *pflag.InvalidValueError) string {
 	return invalid.Unwrap().Error()
 }
 
-// noCommand is the mistake of a word where the command is to be.
+// noCommand returns the mistake of a word in place of the command.
 func noCommand(root *cobra.Command, word string, typed []string) error {
 	wrong := &wrongUse{text: fmt.Sprintf("there is no command %.40q", word)}
 	names := commandNames(root)
@@ -171,7 +171,7 @@ func noCommand(root *cobra.Command, word string, typed []string) error {
 	return wrong
 }
 
-// firstWord is the first argument that is no flag.
+// firstWord returns the first argument that is not a flag.
 func firstWord(args []string) string {
 	for i := 0; i < len(args); i++ {
 		switch {

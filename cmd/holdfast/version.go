@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is that of the module, "(devel)" in a build from its tree.
+// version returns the version of the module; "(devel)" in a build from its tree.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -18,8 +18,8 @@ func version() string {
 	return "unknown"
 }
 
-// versionLine is the version with commit and date, where the build knows them, and with
-// what it was built by and for.
+// versionLine returns the version, with commit and date if the build knows them, the Go version
+// and the platform.
 func versionLine() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -39,8 +39,8 @@ func versionLine() string {
 	return fmt.Sprintf("%s, %s %s/%s", text, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// builtFrom is the commit that the program was built from and its date, of what the
-// build has noted, or of the module's version if it was fetched.
+// builtFrom returns the commit that the program was built from, and its date: from the build
+// settings, or from the module's version if it was fetched.
 func builtFrom(info *debug.BuildInfo) (commit, when string, changed bool) {
 	for _, s := range info.Settings {
 		switch s.Key {
@@ -55,7 +55,7 @@ func builtFrom(info *debug.BuildInfo) (commit, when string, changed bool) {
 	if commit != "" {
 		return commit, when, changed
 	}
-	// Of a module that was fetched: v0.0.0-20261125080400-ed5317f00000.
+	// If the module was fetched: v0.0.0-20261125080400-ed5317f00000.
 	plain, dirty := strings.CutSuffix(info.Main.Version, "+dirty")
 	parts := strings.FieldsFunc(plain, func(r rune) bool { return r == '-' || r == '.' })
 	if n := len(parts); n >= 2 && len(parts[n-1]) == 12 {

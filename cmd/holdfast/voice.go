@@ -10,42 +10,42 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A voice is what holdfast itself says on stderr. All of it goes through one
-// voice, so that it never runs into the status line.
+// A voice prints what holdfast itself says on stderr. All of it goes through one voice, so that
+// it never mixes with the status line.
 type voice struct {
 	mu      sync.Mutex
 	to      io.Writer
-	journal *journal // with --json; nil: words
+	journal *journal // with --json; nil: text
 	screen  *screen  // where the status line is; nil: nowhere
-	shown   bool     // it is there
-	over    bool     // the waiting is over
+	shown   bool     // the status line is there
+	over    bool     // the wait has ended
 }
 
 var stderr = &voice{to: os.Stderr}
 
-// tell says something to people.
+// tell prints a message; with --json it is a warning.
 func tell(format string, args ...any) {
 	stderr.say(record{Event: eventWarning, Message: fmt.Sprintf(format, args...)})
 }
 
-// tellAsked says that somebody asks for the lock.
+// tellAsked reports that a waiter asks for the lock.
 func tellAsked(format string, args ...any) {
 	stderr.say(record{Event: eventAsked, Message: fmt.Sprintf(format, args...)})
 }
 
-// tellLost says why the lock is lost.
+// tellLost reports why the lock is lost.
 func tellLost(format string, args ...any) {
 	stderr.say(record{Event: eventLost, Message: fmt.Sprintf(format, args...)}) //mutant:run-loss-told
 }
 
-// say writes the record, or the message that it has.
+// say writes the record, or only its message without --json.
 func (v *voice) say(r record) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.put(r)
 }
 
-// waits says that we wait, unless that is over.
+// waits reports that we wait, unless the wait has ended.
 func (v *voice) waits(r record) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -64,7 +64,7 @@ func (v *voice) put(r record) {
 	}
 }
 
-// holds says that the leases are ours. All further records name them.
+// holds reports that we hold the leases. All later records name them.
 func (v *voice) holds(all *holdfast.LeaseSet) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -78,7 +78,7 @@ func (v *voice) holds(all *holdfast.LeaseSet) {
 	}
 }
 
-// Write writes to stderr, where the status line was.
+// Write erases the status line and writes.
 func (v *voice) Write(p []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -86,8 +86,8 @@ func (v *voice) Write(p []byte) (int, error) {
 	return v.to.Write(p)
 }
 
-// status shows the text on one line of the terminal, in place of the one
-// before. A process in the background prints nothing.
+// status shows the text on one line of the terminal, in place of the one before. A background
+// process prints nothing.
 func (v *voice) status(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -102,7 +102,7 @@ func (v *voice) status(text string) {
 	v.shown = true
 }
 
-// ends says that the waiting is over: the status line is gone for good.
+// ends reports that the wait has ended: the status line is gone for good.
 func (v *voice) ends() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -111,22 +111,21 @@ func (v *voice) ends() {
 }
 
 func (v *voice) erase() {
-	// In the background somebody else has written over it.
+	// In the background another process has written over it.
 	if v.shown && v.screen.foreground() {
 		fmt.Fprint(v.to, eraseLine)
 	}
 	v.shown = false
 }
 
-// The cursor is kept at the first column. So where a terminal that became
-// narrower has folded the line, the cursor is on its first row, and what is
-// behind it goes too.
+// eraseLine relies on the cursor being at the first column. If a terminal became narrower and
+// wrapped the line, the cursor is on its first row, and the rest is erased too.
 const eraseLine = "\r\x1b[J"
 
 // minColumns is the width below which there is no status line.
 const minColumns = 20
 
-// fit cuts a text of printable characters to so many columns.
+// fit cuts a text of printable characters to that many columns.
 func fit(text string, columns int) string {
 	used, cut := 0, 0 // cut: what fits together with an ellipsis
 	for i, r := range text {
@@ -141,8 +140,8 @@ func fit(text string, columns int) string {
 	return text
 }
 
-// width is the number of columns that a character may take at most: beyond the
-// first alphabets no two terminals agree.
+// width returns the most columns that a character may take: beyond the first alphabets, terminals
+// disagree.
 func width(r rune) int {
 	if r < 0x1100 {
 		return 1

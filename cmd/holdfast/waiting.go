@@ -12,24 +12,24 @@ import (
 
 // When the queue is reported.
 const (
-	firstLook  = 50 * time.Millisecond // doubled until our position is seen
-	nextLook   = time.Second           // and until the status line is shown
+	firstLook  = 50 * time.Millisecond // the first pause; doubled up to nextLook
+	nextLook   = time.Second           // the longest pause, and the time before the status line is shown
 	tellsAgain = time.Minute
 )
 
-// A watch reads the queue that we wait in, and reports what it sees: with -v
-// and --json at the start, each minute and when the store answers at last, at a
-// terminal each second, else nothing. It only reads; the engine does the waiting.
+// A watch reads the queue that we wait in, and reports it: with -v and --json at the start, each
+// minute, and when the store answers at last; on a terminal each second. It only reads; the
+// library does the waiting.
 type watch struct {
 	j     *job
-	in    store.Inspector // nil: this store cannot be looked into
+	in    store.Inspector // nil: the state of this store cannot be read
 	owner holdfast.Owner  // as the store shows it
 	start time.Time
 	told  time.Time // zero: not yet
-	known bool      // what was reported then: the store had answered
+	known bool      // at that report the store had answered
 }
 
-// watch begins to watch, and returns how to end that.
+// watch starts to watch, and returns a function that ends it.
 func (j *job) watch(s store.Store, owner holdfast.Owner) (end func()) {
 	if j.try {
 		return func() {}
@@ -45,7 +45,7 @@ func (j *job) watch(s store.Store, owner holdfast.Owner) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go w.run(ctx)
 	return func() {
-		cancel() // and it tells nothing more: a store that hangs must not hold us up
+		cancel() // and it reports nothing more: a store that hangs must not block us
 		stderr.ends()
 	}
 }
@@ -74,28 +74,28 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// due says whether to report the queue now: at the start, each minute, and as
-// soon as a store answers that was reported not to.
+// due reports whether to report the queue now: at the start, each minute, and as soon as a store
+// answers that was reported not to.
 func (w *watch) due(q *queue, now time.Time) bool {
 	answers := q.known && !w.known && !w.told.IsZero()
 	return q.waits() && (now.Sub(w.told) >= tellsAgain || answers) //mutant:cmd-answer-told
 }
 
-// A queue is what others have of a name, seen from our position.
+// A queue is the holders and waiters of a name, as seen from our queue position.
 type queue struct {
 	name    string
-	known   bool // the store could be looked into
-	placed  bool // we are in it
+	known   bool // the store could be read
+	placed  bool // we have a position in it
 	holding []line
 	ahead   int
 }
 
-// waits reports whether it is sure that we have to wait. Where one cannot look,
-// it is what has not been obtained by now.
+// waits reports whether we certainly have to wait. If the queue cannot be read, that is so
+// because we have not obtained the lock by now.
 func (q *queue) waits() bool { return !q.known || q.placed }
 
-// look looks into the queue of the name that we wait for: of several the one of
-// which we have a position, or the first.
+// look reads the queue of the name that we wait for: of several, the one in which we have a
+// position, or the first.
 func (w *watch) look(ctx context.Context) *queue {
 	ctx, cancel := context.WithTimeout(ctx, nextLook)
 	defer cancel()
@@ -121,8 +121,7 @@ func (w *watch) lookInto(ctx context.Context, name string) *queue {
 	}
 	q.known = true
 	q.holding = linesOf([]store.State{inTheWay(s)}, time.Now())
-	// Our entry is the last of our owner: one that had our pid before and
-	// died may have left one.
+	// Our entry is the last of our owner: a dead process that had our pid may have left another.
 	for i, e := range s.Entries {
 		if e.Owner == w.owner {
 			q.placed = !e.Granted
@@ -141,8 +140,7 @@ func waiting(entries []store.Entry) (n int) {
 	return n
 }
 
-// text is the queue on one line. What changes comes first: a narrow terminal
-// cuts the rest.
+// text returns the queue on one line. What changes comes first: a narrow terminal cuts the rest.
 func (w *watch) text(q *queue, now time.Time) string {
 	text := "waiting for " + fit(printable(q.name), 30)
 	switch {
@@ -152,7 +150,7 @@ func (w *watch) text(q *queue, now time.Time) string {
 		text += fmt.Sprintf(", %d ahead", q.ahead)
 	}
 	if w.j.waits {
-		left := w.start.Add(time.Duration(w.j.wait)).Sub(now)
+		left := w.j.deadline().Sub(now) //mutant:cmd-time-left-is-of-the-limit
 		text += fmt.Sprintf(", %v left", max(left, 0).Round(time.Second))
 	}
 	switch {

@@ -2,16 +2,19 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/vt"
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
@@ -73,12 +76,16 @@ func (s *shell) queued(n int) {
 	}
 }
 
+const rows = 25
+
+// resize gives the terminal so many columns.
 func (s *shell) resize(columns int) {
 	s.t.Helper()
-	size := &unix.Winsize{Row: 25, Col: uint16(columns)}
+	size := &unix.Winsize{Row: rows, Col: uint16(columns)}
 	if err := unix.IoctlSetWinsize(int(s.master.Fd()), unix.TIOCSWINSZ, size); err != nil {
 		s.t.Fatal(err)
 	}
+	s.columns = columns
 }
 
 // all is the output that the terminal has got so far.
@@ -94,48 +101,21 @@ func (s *shell) sinceTyped() string {
 	return all[max(0, strings.Index(all, "READY> TERM")):]
 }
 
-// visible is what a terminal of so many columns shows after the output.
+// visible is what a terminal of so many columns shows after the output, without the empty
+// ends of lines and of the screen.
 func visible(output string, columns int) string {
-	rows, row, col := [][]rune{nil}, 0, 0
-	for len(output) > 0 {
-		if rest, ok := strings.CutPrefix(output, "\x1b[J"); ok {
-			rows = rows[:row+1]
-			rows[row] = rows[row][:min(col, len(rows[row]))]
-			output = rest
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(output)
-		output = output[size:]
-		switch r {
-		case '\r':
-			col = 0
-		case '\b':
-			col = max(col-1, 0)
-		case '\a':
-		case '\n':
-			row++
-		default:
-			if col >= columns {
-				row, col = row+1, 0
-			}
-			for row >= len(rows) {
-				rows = append(rows, nil)
-			}
-			for col >= len(rows[row]) {
-				rows[row] = append(rows[row], ' ')
-			}
-			rows[row][col] = r
-			col++
-		}
-		for row >= len(rows) {
-			rows = append(rows, nil)
-		}
+	terminal := vt.NewEmulator(columns, rows)
+	var answers sync.WaitGroup
+	answers.Go(func() { io.Copy(io.Discard, terminal) }) // to queries of the program: it got none
+	io.WriteString(terminal, output)
+	shown := terminal.String()
+	terminal.InputPipe().(io.Closer).Close() // Close of the emulator itself would race with the Read
+	answers.Wait()
+	lines := strings.Split(shown, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
 	}
-	var text strings.Builder
-	for _, r := range rows {
-		text.WriteString(strings.TrimRight(string(r), " ") + "\n")
-	}
-	return text.String()
+	return strings.TrimRight(strings.Join(lines, "\n"), "\n") + "\n"
 }
 
 var statusLine = regexp.MustCompile("\r\x1b\\[J(holdfast: waiting for [^\r]*)\r")

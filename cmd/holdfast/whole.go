@@ -2,13 +2,15 @@ package main
 
 import "os"
 
-// A package has two programs of one version: a lean one, which starts sooner, and the whole one beside it, out of
-// the PATH. The lean one becomes the whole one where a URL names a store whose driver it lacks.
+// A distribution package has two programs of the same version: a lean one, which starts faster,
+// and the whole one beside it, not in PATH. The lean program execs the whole one if it lacks the
+// command, or the driver of the store.
 
-// handedEnv has the version of the lean program, for the whole one to find out that it is of the same.
+// handedEnv passes the version of the lean program, so that the whole one can check that it is
+// the same.
 const handedEnv = "HOLDFAST_HANDED_OVER"
 
-// wasHandedOver ends the program if another version was to go on as it.
+// wasHandedOver ends the program if a lean program of another version has exec'ed it.
 func wasHandedOver() {
 	from, ok := os.LookupEnv(handedEnv)
 	if !ok {

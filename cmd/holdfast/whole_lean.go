@@ -10,21 +10,21 @@ import (
 	"github.com/holdfast-go/holdfast/open/all"
 )
 
-// whole is the whole program, if the package has one: its linker sets it.
+// whole is the path of the full program, if the package has one. The linker sets it.
 var whole string
 
-// handOver becomes the whole program if the command line names a store, or a command, that only that has. It is called before the link
-// to the front is opened, which the whole program does then.
+// handOver execs the full program if the command line names a store or a command that only that
+// has. It is called before the link to the front is opened: the full program opens it.
 func handOver(args []string) {
 	if whole == "" {
-		return // to open the store says what is lacking
+		return // opening the store reports what is lacking
 	}
 	root := newRoot(args)
 	cmd, rest, err := root.Find(args)
 	if err != nil || cmd.ParseFlags(rest) != nil {
-		return // the whole program prints the mistake
+		return // the full program prints the mistake
 	}
-	// What can be read only once is for the program that opens the store: the whole one has all of them.
+	// A file that can be read only once is left to the full program: it has the drivers of all stores.
 	chosen := choice{by: "HOLDFAST_STORE_FILE"}
 	if file, err := os.Stat(os.Getenv(chosen.by)); err != nil || file.Mode().IsRegular() {
 		chosen, err = choose(storeURL(root.PersistentFlags().Lookup("store").Value.String()))
@@ -37,6 +37,6 @@ func handOver(args []string) {
 	if leftOut(cmd) {
 		what = cmd.Name()
 	}
-	tell("%s is for the whole program, %s: %v", what, whole, err)
+	tell("%s is for the full program, %s: %v", what, whole, err)
 	quit(exitInternal)
 }

@@ -54,8 +54,8 @@ func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 		{alone, "HOLDFAST_STORE=" + etcd, "run lean/a -n -- echo ran", exitUsage, "without the driver of etcd"},
 		{with, "HOLDFAST_STORE=" + files, "top", exitUsage, "must be a terminal"},
 		{with, "A=b", "--store " + files + " ui --port " + port, exitUsage, "127.0.0.1:" + port + " cannot be used"},
-		{without, "HOLDFAST_STORE=" + files, "top", exitInternal, "top is for the whole program, /none/holdfast"},
-		{without, "HOLDFAST_STORE=" + files, "ui", exitInternal, "ui is for the whole program, /none/holdfast"},
+		{without, "HOLDFAST_STORE=" + files, "top", exitInternal, "top is for the full program, /none/holdfast"},
+		{without, "HOLDFAST_STORE=" + files, "ui", exitInternal, "ui is for the full program, /none/holdfast"},
 		{alone, "HOLDFAST_STORE=" + files, "top", exitUsage, "top: this program was built without it"},
 		{alone, "HOLDFAST_STORE=" + files, "ui", exitUsage, "ui: this program was built without it"},
 		{whole, handedEnv + "=v0.0.1", "ls --store " + files, exitInternal, "of version v0.0.1 has started this program"},
@@ -68,11 +68,11 @@ func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 		cmd.Env = append(os.Environ(), c.env)
 		out, err := cmd.CombinedOutput()
 		if code := cmd.ProcessState.ExitCode(); code != c.exit || !strings.Contains(string(out), c.says) {
-			t.Errorf("%s %s: exit code %d (%v), want %d and %q: %s", c.env, c.args, code, err, c.exit, c.says, out)
+			t.Errorf("%s %s: got exit code %d (%v), want %d and %q: %s", c.env, c.args, code, err, c.exit, c.says, out)
 		}
 	}
 	if text, err := os.ReadFile(metrics); err != nil || !strings.Contains(string(text), `holdfast_run_outcome{name="lean/m",outcome="succeeded"} 1`) {
-		t.Errorf("the metrics are %q (%v)", text, err)
+		t.Errorf("got metrics %q (%v)", text, err)
 	}
 }
 

@@ -73,11 +73,11 @@ func TestFleetMovesWithoutASecondHolder(t *testing.T) {
 		for i, holder := range fleet {
 			release, err := holder.try(ctx, "nightly")
 			if err != nil {
-				t.Fatalf("fleet %v: replica %d does not get a free name: %v", releases, i, err)
+				t.Fatalf("fleet %v: replica %d cannot get a free name: %v", releases, i, err)
 			}
 			for k, other := range fleet {
 				if _, err := other.try(ctx, "nightly"); k != i && !errors.Is(err, holdfast.ErrHeld) {
-					t.Errorf("fleet %v: replica %d holds, and %d gets %v, want ErrHeld", releases, i, k, err)
+					t.Errorf("fleet %v: replica %d holds the lock, and %d gets %v, want ErrHeld", releases, i, k, err)
 				}
 			}
 			release()
@@ -91,7 +91,7 @@ func TestWithoutReleaseOneTwoHoldTheName(t *testing.T) {
 	for _, release := range []int{0, 2} {
 		giveBack, err := start(release).try(context.Background(), "nightly")
 		if err != nil {
-			t.Fatalf("release %d is refused, so something excludes it: this test shows nothing: %v", release, err)
+			t.Fatalf("release %d is refused, so the two releases share a store, and this test proves nothing: %v", release, err)
 		}
 		defer giveBack()
 	}
@@ -121,7 +121,7 @@ func TestWorkUnderTwoStoresEndsWithEither(t *testing.T) {
 				})
 			})
 			if !errors.Is(err, holdfast.ErrLost) || errors.Is(err, holdfast.ErrNotRun) {
-				t.Errorf("the lock of the %s store is lost: %v, want ErrLost of work that has run", lost, err)
+				t.Errorf("the lock of the %s store is lost: got %v, want ErrLost without ErrNotRun", lost, err)
 			}
 		})
 	}

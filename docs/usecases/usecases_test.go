@@ -41,7 +41,7 @@ func Example_oneOfTwenty() {
 				runs.Add(1) // the job, which heeds ctx
 				return nil
 			})
-			if err != nil { // of the job, or of the store; that another replica has it is no error
+			if err != nil { // an error of the job or of the store; if another replica holds the lock, err is nil
 				log.Println(err)
 			}
 		})
@@ -215,7 +215,7 @@ func Example_anotherProcess() {
 	}
 	adopted, err := worker.Adopt(ctx, got)
 	if err != nil {
-		log.Fatal(err) // holdfast.ErrLost: it came too late, or somebody else has adopted it
+		log.Fatal(err) // holdfast.ErrLost: it came too late, or another process has adopted it
 	}
 	defer adopted.Release()
 	fmt.Println(adopted.Name(), "under the same token:", adopted.Token() == ref.Token)
@@ -300,7 +300,7 @@ func Example_tryAndGoOn() {
 		lease, err := here.Mutex(feed).TryLock(ctx)
 		switch {
 		case errors.Is(err, holdfast.ErrHeld):
-			fmt.Println(feed, "is in work elsewhere")
+			fmt.Println(feed, "is being worked on elsewhere")
 			continue
 		case err != nil: // the store does not answer, or refuses us
 			log.Fatal(err)
@@ -310,7 +310,7 @@ func Example_tryAndGoOn() {
 	}
 	// Output:
 	// feed/1 is ours
-	// feed/2 is in work elsewhere
+	// feed/2 is being worked on elsewhere
 	// feed/3 is ours
 }
 
@@ -422,7 +422,7 @@ func Example_shutdown() {
 		})
 	}()
 	<-begun
-	stop() // in the place of the signal
+	stop() // stands for the signal
 
 	<-term.Done()
 	soon, cancel := context.WithTimeout(context.Background(), 20*time.Second) // less than the grace period

@@ -74,7 +74,7 @@ func TestTheCheckOfBehavioursFindsWhatIsWrong(t *testing.T) {
 			return row
 		}), tests)
 		if got := strings.Join(wrong, "; "); got != c.want {
-			t.Errorf("%s: found %q, want %q", what, got, c.want)
+			t.Errorf("%s: got %q, want %q", what, got, c.want)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot: on macOS it is CLOCK_MONOTONIC that counts sleep, and CLOCK_UPTIME_RAW, which
-// Go's clock is made from, that does not.
+// sinceBoot is the clock that counts sleep: on macOS that is CLOCK_MONOTONIC. Go's clock uses
+// CLOCK_UPTIME_RAW, which does not count it.
 const sinceBoot = unix.CLOCK_MONOTONIC
 
 func asleep() time.Duration { return between(unix.CLOCK_UPTIME_RAW, sinceBoot) }

@@ -4,7 +4,7 @@ package clock
 
 import "time"
 
-// On Windows Go's monotonic clock counts sleep already. Elsewhere nothing is
-// known, and a suspended machine may keep a lease too long: only the token
-// protects then.
+// asleep is zero on Windows because Go's monotonic clock already counts sleep there. On other
+// systems we do not know: a suspended machine may use a lease for too long, and only the token
+// protects the resource.
 func asleep() time.Duration { return 0 }

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// between returns how far the clock awake is behind the clock always. They
-// cannot be read at one instant; a reading that took long is repeated, so that
-// the result is off by at most a few microseconds, and never too small by more.
+// between returns how far the clock awake is behind the clock always. They cannot be read at
+// the same instant. A reading that took long is repeated, so the result is off by at most a few
+// microseconds, and never too small by more.
 func between(awake, always int32) time.Duration {
 	best, width := time.Duration(0), time.Duration(-1)
 	for range 4 {

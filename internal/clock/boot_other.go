@@ -4,6 +4,6 @@ package clock
 
 import "time"
 
-// Boot is the wall clock: here there is no better one that all processes of
-// this host share.
+// Boot returns the wall clock: this system has no better clock that all processes of the host
+// share.
 func Boot() time.Duration { return time.Duration(time.Now().UnixNano()) }

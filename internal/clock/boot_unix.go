@@ -4,6 +4,6 @@ package clock
 
 import "time"
 
-// Boot is the time since this host was booted, suspends included: the same for
-// all its processes, so what each of them notes can be put in order.
+// Boot returns the time since this host was booted, including suspends. All processes of the
+// host read the same clock, so their timestamps can be ordered.
 func Boot() time.Duration { return read(sinceBoot) }

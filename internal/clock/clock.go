@@ -1,6 +1,5 @@
-// Package clock is the engine's clock: monotonic, and counting the time that
-// the machine was suspended, which Go's own monotonic clock does not count
-// everywhere.
+// Package clock is the engine's clock. It is monotonic and counts the time during which the
+// machine was suspended, which Go's own monotonic clock does not count on every system.
 package clock
 
 import (
@@ -16,27 +15,26 @@ type Instant int64
 
 var start = time.Now()
 
-// early is further back than any clock that we meet: in a testing/synctest
-// bubble it is the year 2000.
+// early is more than any clock can be behind start: in a testing/synctest bubble it is the year
+// 2000.
 const early = Instant(1) << 61 // 73 years
 
-// A reading is how long the machine had slept when the wall clock was so far
-// ahead of the monotonic one.
+// A reading says how long the machine had slept when the wall clock was ahead of the monotonic
+// clock by this much.
 type reading struct{ ahead, slept time.Duration }
 
 var last atomic.Pointer[reading]
 
-// stands reports whether the machine cannot have slept since the reading, for longer than a
-// millisecond, with the wall clock so far ahead now.
+// stands reports whether the reading is still valid: the wall clock is as far ahead as it was
+// then, so the machine cannot have slept since for more than a millisecond.
 func (r *reading) stands(ahead time.Duration) bool {
 	return r != nil && (ahead-r.ahead).Abs() <= time.Millisecond //mutant:clock-sleeps-that-count
 }
 
-// slept asks the kernel only when it may have something new to say, as that
-// takes three system calls. A suspend puts the wall clock forward against the
-// monotonic one, by as much as the machine has slept; so as long as the two
-// keep their distance the last reading is still good. If the wall clock is set,
-// or drifts, the kernel is asked once more.
+// slept asks the kernel only when the answer may have changed, because that takes three system
+// calls. A suspend moves the wall clock ahead of the monotonic clock by as long as the machine
+// slept. So while their distance stays the same, the last reading is valid. If the wall clock
+// is set, or drifts, the kernel is asked again.
 func slept() time.Duration {
 	now := time.Now()
 	ahead := time.Duration(now.UnixNano()) - now.Sub(start)
@@ -48,19 +46,18 @@ func slept() time.Duration {
 	return r.slept
 }
 
-// Slept is how long this machine has been suspended since it was booted, as
-// far as Go's monotonic clock does not count it. It is a variable so that tests
-// can suspend the machine.
+// Slept returns how long this machine has been suspended since it was booted, as far as Go's
+// monotonic clock does not count it. It is a variable so that tests can suspend the machine.
 var Slept = slept
 
-// Now is the present Instant.
+// Now returns the current Instant.
 func Now() Instant { return Awake() + Instant(Slept()) }
 
-// Awake is the present Instant without the time suspended: cheaper, and right
-// for what lives and dies within the process.
+// Awake returns the current Instant without the time suspended. It is cheaper, and correct for
+// what does not outlive the process.
 func Awake() Instant { return early + Instant(time.Since(start)) } //mutant:clock-negative-bubble
 
-// Add returns i moved by d, or the last or first Instant if that is beyond it.
+// Add returns i plus d, or the last or first Instant if the sum is out of range.
 func (i Instant) Add(d time.Duration) Instant {
 	sum := i + Instant(d)
 	switch {
@@ -72,7 +69,7 @@ func (i Instant) Add(d time.Duration) Instant {
 	return sum
 }
 
-// Sub returns the duration from u to i, or the longest there is.
+// Sub returns the duration from u to i, or the longest duration if it is out of range.
 func (i Instant) Sub(u Instant) time.Duration {
 	d := i - u
 	switch {

@@ -33,7 +33,7 @@ func TestInstants_AddStopsAtTheEnds(t *testing.T) {
 		{firstInstant, math.MaxInt64, -1},
 	} {
 		if got := c.at.Add(c.d); got != c.want {
-			t.Errorf("%d and %d more is %d, want %d", c.at, c.d, got, c.want)
+			t.Errorf("%d plus %d: got %d, want %d", c.at, c.d, got, c.want)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestInstants_SubStopsAtTheLongest(t *testing.T) {
 		{firstInstant, firstInstant, 0},
 	} {
 		if got := c.at.Sub(c.from); got != c.want {
-			t.Errorf("from %d to %d are %d, want %d", c.from, c.at, got, c.want)
+			t.Errorf("from %d to %d: got %d, want %d", c.from, c.at, got, c.want)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestInstants_SubStopsAtTheLongest(t *testing.T) {
 // The kernel is asked after each suspend, however short, and after each step of the wall clock, but not otherwise.
 func TestTheKernelIsAskedAfterEachSuspend(t *testing.T) {
 	if (*reading)(nil).stands(0) {
-		t.Error("what was never read stands")
+		t.Error("a reading that was never made is valid")
 	}
 	r := &reading{ahead: time.Hour}
 	for moved, want := range map[time.Duration]bool{
@@ -75,7 +75,7 @@ func TestTheKernelIsAskedAfterEachSuspend(t *testing.T) {
 		2 * time.Millisecond: false, 50 * time.Millisecond: false, 59 * time.Second: false, 24 * time.Hour: false, -2 * time.Millisecond: false, -time.Hour: false,
 	} {
 		if got := r.stands(time.Hour + moved); got != want {
-			t.Errorf("the wall clock moved by %v: the reading stands: %v, want %v", moved, got, want)
+			t.Errorf("the wall clock moved by %v: the reading is valid: %v, want %v", moved, got, want)
 		}
 	}
 }

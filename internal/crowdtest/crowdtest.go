@@ -1,5 +1,5 @@
-// Package crowdtest has many processes want one name all the time, on a store that they share, and sees that one holds it at a time and that
-// tokens grow. They are the test's own binary.
+// Package crowdtest has many processes compete for one name all the time, on a store that they share. It checks that
+// one of them holds it at a time and that tokens grow. The processes run the test's own binary.
 package crowdtest
 
 import (
@@ -25,14 +25,16 @@ import (
 
 const env = "HOLDFAST_TEST_CROWD_AT"
 
-// At is where the store of a process of the crowd is; empty: this is the test. TestMain asks, and calls Work in a process of the crowd.
+// At returns where the store is, in a process of the crowd; it is empty in the test. TestMain checks it, and calls
+// Work in a process of the crowd.
 func At() string { return os.Getenv(env) }
 
-// A stay is what one process saw of a hold: from when to when it was sure to have it, by the clock that all processes of the host share.
+// A stay is the time during which one process was sure to hold the lock, by the clock that all processes of the host
+// share.
 type stay struct{ token, from, to int64 }
 
-// Stayed prints the stay of a process that had a lease from begin to now at most, and not for longer than until deadline, unless it is valid
-// still. It reports whether that was any time.
+// Stayed prints the stay of a process that had a lease from begin until now; if the lease is no longer valid, only
+// until its deadline. It reports whether that is a positive time.
 func Stayed(token int64, begin time.Duration, deadline time.Time, valid func() bool) bool {
 	end := clock.Boot()
 	if !valid() {
@@ -45,7 +47,7 @@ func Stayed(token int64, begin time.Duration, deadline time.Time, valid func() b
 	return true
 }
 
-// UntilEnded returns a context that ends when the test has seen enough of this process.
+// UntilEnded returns a context that ends when the test tells this process to end.
 func UntilEnded() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -55,8 +57,9 @@ func UntilEnded() context.Context {
 	return ctx
 }
 
-// Work takes one name again and again until the test has seen enough, as users do, and prints its stays. About half of the processes have the
-// shortest TTL there is: on a busy machine it expires for all before any of them is served.
+// Work takes one name again and again until the test tells it to end, as users do, and prints its stays. About half
+// of the processes have the shortest TTL of the store: on a busy machine the leases of all would expire before any of
+// them runs.
 func Work(s store.Store) error {
 	ttl := s.Describe().MinTTL
 	if os.Getpid()%2 == 0 {
@@ -65,7 +68,7 @@ func Work(s store.Store) error {
 	return ByLocker(UntilEnded(), s, ttl)
 }
 
-// ByLocker is Work with that TTL.
+// ByLocker is Work with this TTL.
 func ByLocker(ctx context.Context, s store.Store, ttl time.Duration) error {
 	locks, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -80,7 +83,8 @@ func ByLocker(ctx context.Context, s store.Store, ttl time.Duration) error {
 			}
 			continue
 		}
-		// The deadline is read at once: that of an expired lease is the instant at which it is read.
+		// Read the deadline at once: for an expired lease, Deadline returns the instant at
+		// which it is read.
 		begin, deadline := clock.Boot(), lease.Deadline()
 		had := lease.Valid()
 		time.Sleep(time.Duration(n%7) * time.Millisecond)
@@ -92,10 +96,10 @@ func ByLocker(ctx context.Context, s store.Store, ttl time.Duration) error {
 	return nil
 }
 
-// Name is what they want.
+// Name is the name that the processes compete for.
 const Name = "hot"
 
-// A Crowd is the processes, and what they have seen.
+// A Crowd has the processes and their stays.
 type Crowd struct {
 	t       *testing.T
 	at      string
@@ -107,7 +111,8 @@ type Crowd struct {
 	all []stay
 }
 
-// New returns a crowd without a process, at that place. It lasts for three seconds, or for HOLDFAST_TEST_CROWD_FOR; a minute shows more.
+// New returns a crowd without processes, for the store at this place. It lasts for three seconds, or for
+// HOLDFAST_TEST_CROWD_FOR; a minute finds more.
 func New(t *testing.T, at string) *Crowd {
 	t.Helper()
 	lasts, err := time.ParseDuration(cmp.Or(os.Getenv("HOLDFAST_TEST_CROWD_FOR"), "3s"))
@@ -117,7 +122,7 @@ func New(t *testing.T, at string) *Crowd {
 	return &Crowd{t: t, at: at, lasts: lasts, begun: time.Now()}
 }
 
-// Begin begins a process, and returns what ends it, or kills it.
+// Begin starts a process, and returns the function that ends it or kills it.
 func (c *Crowd) Begin() (end func(kill bool)) {
 	c.t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -157,31 +162,32 @@ func (c *Crowd) Begin() (end func(kill bool)) {
 	}
 }
 
-// Had waits until that part of its time has passed and they have had the name so often.
+// Had waits until this part of the crowd's time has passed and there were n stays.
 func (c *Crowd) Had(n int, part float64) {
 	c.t.Helper()
 	time.Sleep(time.Until(c.begun.Add(time.Duration(part * float64(c.lasts)))))
-	testwait.Until(c.t, fmt.Sprintf("they have had it %d times", n), func() bool {
+	testwait.Until(c.t, fmt.Sprintf("the processes have held the lock %d times", n), func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return len(c.all) >= n
 	})
 }
 
-// Judge waits for the processes, which were ended: one held it at a time, and tokens grew.
+// Judge waits for the processes, which must have been told to end. It checks that one held the
+// lock at a time, and that tokens grew.
 func (c *Crowd) Judge() {
 	c.t.Helper()
 	c.reading.Wait()
 	slices.SortFunc(c.all, func(a, b stay) int { return cmp.Compare(a.from, b.from) })
 	for i := 1; i < len(c.all); i++ {
 		if before, now := c.all[i-1], c.all[i]; now.from < before.to || now.token <= before.token {
-			c.t.Errorf("%+v and then %+v", before, now)
+			c.t.Errorf("two holds overlap, or their tokens do not grow: %+v, then %+v", before, now)
 		}
 	}
 	c.t.Logf("%d holds", len(c.all))
 }
 
-// Run has ten processes want the name until they have had it a hundred times.
+// Run has ten processes compete for the name until they have had it a hundred times.
 func Run(t *testing.T, at string) {
 	t.Helper()
 	c := New(t, at)
@@ -189,7 +195,7 @@ func Run(t *testing.T, at string) {
 	for range 10 {
 		ends = append(ends, c.Begin())
 	}
-	for n := 10; n <= 100; n += 10 { // a busy machine serves them slowly
+	for n := 10; n <= 100; n += 10 { // in steps: a busy machine serves them slowly
 		c.Had(n, 1)
 	}
 	for _, end := range ends {

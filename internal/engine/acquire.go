@@ -10,26 +10,26 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A request is one claim on its way to being a lease: the one waiting loop. Its
+// A request is one claim until it is granted. It runs the waiting loop. Its
 // operations on the store never overlap.
 type request struct {
 	pace
 	w       *Target
 	claim   store.Claim
-	began   clock.Instant // when the caller asked, if there is an observer
-	stays   bool          // it waits, and so goes on while the store answers
-	queued  bool          // the newest ask that was answered left a position in the queue
-	asked   bool          // an ask since may have left something
-	p       *waiter       // in the local queue; nil: past it
-	away    *trouble      // what the operation under way meets
-	outage  error         // the store's, if that has ended the wait
-	past    bool          // it counts among those that wait past the local queue
+	began   clock.Instant // when the caller asked; 0 without an observer
+	stays   bool          // it waits, so it retries lost races without limit
+	queued  bool          // the newest answered ask left a queue position
+	asked   bool          // a later ask may have left an entry in the store
+	p       *waiter       // in the local queue; nil: the claim bypasses the queue
+	away    *trouble      // the failures of the operation under way
+	outage  error         // the store's error, if that ended the wait
+	past    bool          // it is counted in localQueues.past
 	pos     ahead         // what the observer received last
 	values  values        // of the caller's context
-	orphans uint64        // of the scheduler, before the newest ask
+	orphans uint64        // scheduler.orphans before the newest ask
 }
 
-// newRequest is for a claim that is inside its local queue, or has no waiter there.
+// newRequest makes a request for a claim that its local queue has admitted, or that bypasses it (p is nil).
 func newRequest(ctx context.Context, w *Target, began clock.Instant, p *waiter) *request {
 	r := &request{w: w, values: values{ctx}, began: began, pace: newPace(w), p: p}
 	if p != nil {
@@ -45,13 +45,13 @@ func newRequest(ctx context.Context, w *Target, began clock.Instant, p *waiter) 
 	return r
 }
 
-// wait asks until the claim is granted or the wait is over.
+// wait asks until the claim is granted or the wait ends.
 func (r *request) wait(ctx context.Context) (*Lease, error) {
 	r.endsWith(ctx)
 	r.stays = true
-	// A free name needs no subscription. If there is no subscription yet, the first
-	// ask is a try, and the claim asks for a queue position once it cannot miss a
-	// notification. If the store has no notifications, that try would be wasted.
+	// A free name needs no subscription. So if there is none yet, the first ask is a
+	// try, and the claim subscribes before it asks for a queue position: then it
+	// misses no notification. If the store has no notifications, the try would be wasted.
 	r.claim.Try = r.e.notifications.toCome()
 	if r.claim.Waits = r.claim.Try; !r.claim.Try { //mutant:first-try-is-a-try
 		r.listen()
@@ -82,16 +82,16 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 	}
 }
 
-// queue has the next ask be one for a position.
+// queue makes the next ask request a queue position.
 func (r *request) queue(ctx context.Context) {
 	r.e.notifications.subscribe(ctx, r.s) //mutant:asked-before-subscribed
 	r.claim.Try, r.claim.Waits = false, false
 	r.listen()
 }
 
-// pause returns when it is time to ask again: at a notification, or at nextAsk. Where
-// no notifications come it polls in growing pauses. A notification may
-// carry the grant itself.
+// pause waits until it is time to ask again: at a notification, or at nextAsk.
+// Without notifications it polls, with growing pauses. If a notification or a poll
+// brings the grant itself, pause returns the lease.
 func (r *request) pause(ctx context.Context) (*Lease, error) {
 	for {
 		notification, polling, err := r.rest(ctx, r.e.queues.leads(r.p))
@@ -105,20 +105,20 @@ func (r *request) pause(ctx context.Context) (*Lease, error) {
 			return nil, nil
 		}
 		if l, room, err := r.pollStore(ctx); err != nil { //mutant:cancelled-look-withdrawn-while
-			return nil, err // run has the claim withdrawn
+			return nil, err // the claim is already being withdrawn
 		} else if l != nil || room {
 			return l, nil
 		}
 	}
 }
 
-// gaveUp is the error of a wait that its context, or Close, has ended.
+// gaveUp returns the error of a wait that its context or Close has ended.
 func (r *request) gaveUp(err error) error {
 	return r.w.gaveUp(err, r.refused, r.away.now(r.e))
 }
 
-// pollStore reports whether an ask is worth while; or it returns the lease, if the answer is the grant. An error means that
-// the wait is over.
+// pollStore polls the store. It returns the lease if the answer is the grant; otherwise room reports whether to ask now.
+// An error ends the wait.
 func (r *request) pollStore(ctx context.Context) (l *Lease, room bool, err error) {
 	poller, ok := r.e.store.(store.Poller)
 	if !ok {
@@ -133,7 +133,7 @@ func (r *request) pollStore(ctx context.Context) (l *Lease, room bool, err error
 	out, err := run(r, ctx, func(stop <-chan struct{}) (out poll) {
 		defer r.e.polls.enter(r.e, stop)()
 		if ended(stop) {
-			return out // which nobody reads
+			return out // nobody reads it
 		}
 		out.sent = r.e.now()
 		r.e.bounded(of, longestCall, func(ctx context.Context) { out.a, out.err = poller.Poll(ctx, claim) })
@@ -146,17 +146,18 @@ func (r *request) pollStore(ctx context.Context) (l *Lease, room bool, err error
 	case out.err != nil:
 		return nil, store.Definite(out.err), nil
 	case a.Granted:
-		// A minimum hold has to be shown first, what nobody renews is to last for longer, and what comes too late is asked for again.
+		// Ask if the claim would fit but is not granted yet (From is 0), if the token must be shown first (MinHold),
+		// if the hold is not renewed and so must last longer (NoRenew), or if the answer came too late.
 		if a.From == 0 || r.claim.MinHold > 0 || r.s.NoRenew || r.e.deadlineOf(a.From, a.TTL) <= r.e.now() { //mutant:poll-spares-minimum-hold
 			return nil, true, nil
 		}
-		if err := ctx.Err(); err != nil { // after its end nothing is granted
+		if err := ctx.Err(); err != nil { // nothing is granted after ctx has ended
 			r.withdraw()
 			return nil, false, r.gaveUp(err)
 		}
 		l, err = r.lease(a.Token, a.N, a.From, a.TTL, r.s.renewAfter(a.TTL))
 		return l, false, err
-	case a.From != 0: // a session keeps the position, which is there: no ask need say so //mutant:poll-tells-of-the-position
+	case a.From != 0: // a session keeps the position, so no ask is needed to confirm it //mutant:poll-tells-of-the-position
 		r.refuse(a, out.sent)
 		r.e.queues.answered(r.p, r.refused, r.queued, r.notified, r.claim.GiveUp) //mutant:poll-tells-those-in-line
 		r.tellWaiting(a)
@@ -167,13 +168,13 @@ func (r *request) pollStore(ctx context.Context) (l *Lease, room bool, err error
 	return nil, false, nil
 }
 
-// grantedBy makes a lease of a notification that carries the grant, if it may be used
-// without asking: its token is newer than all that the newest answer knew, so
-// it is not about an earlier grant; and half of the position's time, which is all
-// that the store has granted, is left. The lease counts from when the position does:
-// from the sending of the ask for it, or, where a session keeps it, from the session's
-// last renewal before. A minimum hold has to be shown first, and what
-// is not renewed, or has no deadline, needs more than that time.
+// grantedBy makes a lease from a notification that carries the grant, or returns nil
+// if an ask is needed. The token must be newer than all tokens known to the newest
+// answer: an older one belongs to an earlier grant. The store has granted only the
+// position's time, and half of that must be left. The lease counts from the same
+// instant as the position: from when its ask was sent or, if a session keeps it, from
+// the session's last renewal before that. A minimum hold needs an ask, as its token
+// must be shown first. A hold that is not renewed, or has no deadline, must last longer.
 func (r *request) grantedBy(h *store.Notification) (*Lease, error) {
 	fresh := h.Token > r.refused.answer.Last && r.e.now() < r.since.Add(r.lasts/2)         //mutant:hint-old-token-grants
 	if h.ID != r.claim.ID || !fresh || r.claim.MinHold > 0 || r.s.NoRenew || r.e.endless { //mutant:hint-spares-minimum-hold
@@ -182,11 +183,10 @@ func (r *request) grantedBy(h *store.Notification) (*Lease, error) {
 	return r.lease(h.Token, h.N, r.since, r.lasts, r.lasts/3) //mutant:hint-counts-arrival
 }
 
-// ask asks once and reads the answer: a lease, or an error, or neither if it is
-// refused.
+// ask asks once. It returns a lease, an error, or neither if the claim is refused.
 func (r *request) ask(ctx context.Context) (*Lease, error) {
 	for again := 0; ; again++ {
-		if err := ctx.Err(); err != nil { // it ended in the local queue, or while we subscribed
+		if err := ctx.Err(); err != nil { // ctx ended in the local queue, or during the subscription
 			if r.queued || r.asked {
 				r.withdraw()
 			}
@@ -224,7 +224,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			}
 			continue
 		case out.err != nil:
-			if r.queued || r.claim.MinHold > 0 || !store.Definite(out.err) { // something may be there //mutant:unclear-ask-withdrawn
+			if r.queued || r.claim.MinHold > 0 || !store.Definite(out.err) { // an entry may be left in the store //mutant:unclear-ask-withdrawn
 				r.withdraw()
 			}
 			if store.Definite(out.err) {
@@ -241,7 +241,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			r.queued = !r.claim.Try
 			return nil, nil
 		}
-		if err := ctx.Err(); err != nil { // after its end nothing is granted //mutant:answer-grants-after-end
+		if err := ctx.Err(); err != nil { // nothing is granted after ctx has ended //mutant:answer-grants-after-end
 			r.withdraw()
 			return nil, r.gaveUp(err)
 		}
@@ -250,7 +250,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			from = out.answer.From
 		}
 		if !r.e.desc.InProcess && r.e.deadlineOf(from, out.answer.TTL) <= r.e.now() { //mutant:grant-comes-too-late
-			// The answer came when our time was over.
+			// The answer came after the deadline.
 			if again < 3 {
 				continue
 			}
@@ -261,15 +261,15 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 	}
 }
 
-// lease makes the lease of what was granted with n tokens from token on.
+// lease makes the lease of a grant of n tokens, the first of which is token.
 func (r *request) lease(token int64, n int, from clock.Instant, ttl, renew time.Duration) (*Lease, error) {
 	granted := store.Hold{Name: r.claim.Name, ID: r.claim.ID, Token: token, Used: token, Announce: r.claim.Announce} //mutant:leader-announces
 	return r.leaseOf(granted, n, from, ttl, renew)
 }
 
-// leaseOf makes the lease, the first of n that may have the hold, which holds for
-// ttl from the instant on and is to be renewed when the duration renew of it is
-// gone. If the locker was closed meanwhile it is given back.
+// leaseOf makes the first of at most n leases that have the hold one after another.
+// The hold lasts for ttl from the instant from; its first renewal is due at from +
+// renew. If the engine was closed meanwhile, the hold is given back.
 func (r *request) leaseOf(granted store.Hold, n int, from clock.Instant, ttl, renew time.Duration) (*Lease, error) {
 	h := &hold{Hold: granted, e: r.e, s: r.s, limit: r.claim.Limit, granted: ttl, orphans: r.orphans} //mutant:losses-counted-grant-read
 	if n = min(n, r.claim.Block); n > 1 {                                                             //mutant:block-large-may
@@ -285,7 +285,7 @@ func (r *request) leaseOf(granted store.Hold, n int, from clock.Instant, ttl, re
 	l := h.lease(r.w, granted.Used, r.values)
 	h.values = &l.values
 	h.since = r.e.stamp(r.s)
-	h.observe(EventGranted, h.since.Sub(r.began), nil) // before the scheduler can tell of its loss
+	h.observe(EventGranted, h.since.Sub(r.began), nil) // before the scheduler can report its loss
 	if !r.e.sched.add(h, r.e.deadlineOf(from, ttl), r.s.renewAt(from, renew)) {
 		r.withdraw()
 		r.e.leading.end(l) //mutant:leads-though-closed

@@ -9,30 +9,31 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An op is one ask on its way, with what it needs of the request: the request
-// may have been left when it runs.
+// An op is one ask under way. It has copies of what it needs from the request, as
+// the caller may have left the request when the op runs.
 type op struct {
 	e     *engine
 	claim store.Claim
-	part  bool // it is shown when all names are there
-	poll  bool // it has a position, which this keeps
-	once  bool // nobody renews what it is granted
+	part  bool // one of several names: its token is shown once all are granted
+	poll  bool // it has a queue position, which this ask keeps
+	once  bool // the hold is not renewed (NoRenew)
 	bound time.Duration
 	of    *values
 	away  *trouble
-	p     *waiter // in the local queue; nil: past it
+	p     *waiter // in the local queue; nil: the claim bypasses the queue
 }
 
-// An outcome is what became of an op.
+// An outcome is the result of an op.
 type outcome struct {
 	answer store.Answer
-	sent   clock.Instant // before the call that last pushed the expiry
+	sent   clock.Instant // just before the call that last pushed the expiry
 	err    error
 }
 
-// op is the next ask. While it is indeterminate it is repeated for at most five
-// seconds or a TTL, and less where nobody listens, or where those before it were
-// not answered either; a kept position until it would lapse, if that is longer.
+// op makes the next ask. It is repeated while its outcome is indeterminate, for at
+// most a TTL or longestCall, whichever is shorter. It ends sooner if the port is
+// closed, or if the asks before it were not answered either. If it keeps a position,
+// it may go on until that lapses.
 func (r *request) op() op {
 	o := op{e: r.e, claim: r.claim, part: r.w.part, poll: r.queued, once: r.s.NoRenew, bound: r.s.askFor(), of: &r.values, away: r.away, p: r.p}
 	if r.e.desc.InProcess {
@@ -50,15 +51,15 @@ func (r *request) op() op {
 	return o
 }
 
-// do asks. A grant with a minimum hold is renewed before its owner has it: only
-// that makes the minimum count, and nobody must be able to close the name
-// without having had it. So it is not renewed once the caller has left; one that
-// leaves during the renewal has the claim withdrawn, which keeps no minimum.
+// do asks. A grant with a minimum hold is renewed before the caller gets it, as the
+// minimum counts only from a renewal on. A claim whose caller never got the lease
+// must not keep the name closed. So do does not renew once the caller has left. If
+// the caller leaves during the renewal, the claim is withdrawn, which keeps no minimum.
 func (o op) do(stop <-chan struct{}) (out outcome) {
 	if o.poll { //mutant:places-at-one-instant
 		defer o.e.polls.enter(o.e, stop)()
 		if ended(stop) { //mutant:sent-for-nobody
-			out.err = context.Canceled // which nobody reads
+			out.err = context.Canceled // not read
 			return out
 		}
 	}
@@ -78,27 +79,28 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 	return out
 }
 
-// shows reports whether a grant is renewed before its owner has it: for its minimum hold; or as nobody renews it later, and who has waited
-// has it in the session that kept its position, which lasts for a shorter time. Who has waited within one ask, in the store, is known by
-// that time alone.
+// shows reports whether a grant is renewed before the caller gets it. It is if it has a minimum hold; or if it is not
+// renewed later and came after a wait: then it lasts only as long as the session that kept the position. A wait inside
+// one ask, in the store, can be recognized only by that shorter time.
 func (o *op) shows(a *store.Answer) bool {
 	return o.claim.MinHold > 0 ||
 		o.once && a.TTL < o.claim.TTL && (o.poll || o.claim.PositionTTL < o.claim.TTL && a.TTL <= o.claim.PositionTTL) //mutant:lasts-as-a-position
 }
 
-// closedFor is for how long an ask is repeated if nothing listens on the port: the
+// closedFor is how long an ask is repeated if nothing listens on the port: the
 // caller gets the error within a second.
 const closedFor = 900 * time.Millisecond
 
-// worthIt reports after each failure whether to ask again after a pause: not if
-// nothing has listened on the port for a while, unless a position is to be kept.
-// Then the waiters in line behind it fail with the error.
+// worthIt returns a function that reports, after a failure, whether to ask again
+// after the pause. It returns false if nothing has listened on the port for closedFor.
+// An ask that keeps a position goes on even then; only the waiters in line behind it
+// fail, with the error.
 func (o op) worthIt() func(error, time.Duration) bool {
 	listened := o.e.whileListened()
 	if !o.poll || listened == nil { //mutant:place-where-nobody-listens
 		return listened
 	}
-	e, p := o.e, o.p // o itself would be on the heap in every call
+	e, p := o.e, o.p // capturing o would put it on the heap in every call
 	return func(err error, pause time.Duration) bool {
 		if p != nil && !listened(err, pause) {
 			e.queues.fail(p.queue, err) //mutant:line-behind-a-position
@@ -107,8 +109,9 @@ func (o op) worthIt() func(error, time.Duration) bool {
 	}
 }
 
-// whileListened says after each failure from now on whether it is worth while to
-// go on after a pause: not where nobody has listened for a while. nil says so always.
+// whileListened returns a function that reports, after a failure, whether to go on
+// after the pause. It returns false if, closedFor from now, the failure is still that
+// nothing listens on the port. A nil function means always.
 func (e *engine) whileListened() func(error, time.Duration) bool {
 	if e.desc.InProcess {
 		return nil
@@ -129,9 +132,9 @@ func ended(stop <-chan struct{}) bool {
 	}
 }
 
-// renewOne renews a hold that the scheduler does not look after, until it is
-// clear what became of that, for at most d in all, while worthIt says so, or until
-// stop. What it was granted counts from the instant.
+// renewOne renews a hold that the scheduler does not manage. It retries until the
+// outcome is known, d has passed, worthIt returns false, or stop is closed. The
+// renewed TTL counts from the returned instant.
 func (e *engine) renewOne(of *values, worthIt func(error, time.Duration) bool, d time.Duration, stop <-chan struct{}, h store.Hold, away *trouble) (r store.Renewal, from clock.Instant) {
 	r.Err = e.repeatWhile(of, worthIt, d, stop, func(ctx context.Context) error {
 		from = e.now() //mutant:adopted-answer
@@ -145,12 +148,11 @@ func (e *engine) renewOne(of *values, worthIt func(error, time.Duration) bool, d
 	return r, from
 }
 
-// run does what op says off the caller's goroutine, so that a caller whose
-// context ends can leave at once: the operation runs on, and when it has been
-// answered the claim is withdrawn. It is called directly where there is nothing
-// to leave for, which saves a switch of goroutines: if the store is in this
-// process and so never blocks; or if the context never ends and the claim was the
-// first to come, so that no other waiter learns of an outage before it.
+// run calls op on another goroutine, so that a caller whose context ends can leave
+// at once. Then op runs on, and the claim is withdrawn when op has returned. To save
+// a switch of goroutines, run calls op directly if the caller never has to leave:
+// the store is in this process and so never blocks, or the context never ends and no
+// other waiter can report an outage to this one.
 func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T) (out T, err error) {
 	if r.e.desc.InProcess {
 		out = op(ctx.Done())
@@ -175,7 +177,10 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 	}
 	done, stop := make(chan T), make(chan struct{})
 	of, claim, bound := &r.values, r.claim, r.s.askFor() //mutant:values-of-a-late-withdrawal
-	r.e.work.Go(func() {
+	// The caller has entered, so this is not beside the end of work.
+	r.e.work.Add(1)
+	r.e.crew.Run(func() {
+		defer r.e.work.Done()
 		out := op(stop)
 		select {
 		case done <- out:
@@ -198,13 +203,13 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 	return out, err
 }
 
-// errOutage ends the wait of a claim because another claim in the same local queue
-// has met an outage. The cause is in its waiter, as met.
+// errOutage ends the wait of a claim when another claim of the same local queue has
+// met an outage. The cause is in waiter.met.
 var errOutage = errors.New("outage")
 
-// withdraw releases what the claim has. Its id is not used again.
+// withdraw releases the claim's entry in the store. The claim's id is not used again.
 func (r *request) withdraw() {
-	if r.e.desc.InProcess { // so that nothing is left when the caller has its answer
+	if r.e.desc.InProcess { // at once: nothing may be left when the caller has its answer
 		h := store.Hold{Name: r.claim.Name, ID: r.claim.ID, Announce: r.claim.Announce}
 		if r.e.store.Release(context.Background(), h) == nil {
 			return
@@ -214,15 +219,15 @@ func (r *request) withdraw() {
 	r.e.work.Go(func() { r.e.withdraw(of, claim, bound) })
 }
 
-// withdraw is the last operation of a claim that returned no token, or whose
-// caller has gone. If it cannot reach the store, the claim expires with its TTL.
+// withdraw is the last operation of a claim that got no token, or whose caller has
+// left. If it cannot reach the store, the claim expires with its TTL.
 func (e *engine) withdraw(of *values, c store.Claim, bound time.Duration) { //mutant:cancelled-wait-leaves-place-behind
 	_ = e.repeat(of, bound, nil, func(ctx context.Context) error {
 		return e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID, Announce: c.Announce}) //mutant:withdrawal-announces
 	})
 }
 
-// newID goes on as a new claim, at the end of the queue.
+// newID withdraws the claim and makes it a new one, at the end of the queue.
 func (r *request) newID() {
 	r.withdraw()
 	listening := r.notified != nil

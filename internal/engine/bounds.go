@@ -6,33 +6,34 @@ import (
 	"time"
 )
 
-// bounds ends the operations on the store that take too long, with one timer
-// for all of them. A context with a timer of its own would cost more than all
-// else that the engine does for an operation: to set a timer that is the
-// earliest, the runtime wakes a thread that sleeps until a later one.
+// bounds ends the operations on the store that take too long, with one timer for
+// all of them. A context with its own timer would cost more than all the engine's
+// other work for an operation: when a new timer is the earliest, the runtime wakes
+// a thread that sleeps until a later one.
 type bounds struct {
 	mu    sync.Mutex
 	open  []*bound
 	timer *time.Timer
-	armed time.Time // when the timer fires; zero: it does not
-	last  time.Time // when all have to end; zero: no such time
-	early time.Time // when those have to end that are of no use by then
+	armed time.Time // when the timer fires; zero: not set
+	last  time.Time // when all must end; zero: no limit
+	early time.Time // when operations with less set must end
 }
 
 // A bound is the context of one operation.
 type bound struct {
 	b     *bounds
-	of    *values // of the claim that it serves
+	of    *values // those of the claim that it serves
 	index int     // in b.open
 
 	// Guarded by b.mu.
 	at   time.Time
-	less bool          // it is of no use once the engine closes: see limit
+	less bool          // useless once the engine closes: see limit
 	done chan struct{} // made by the first Done
 	err  error
 }
 
-// begin bounds an operation that begins now. The caller calls end after it.
+// begin returns the context of an operation that begins now. The caller must call
+// end after the operation.
 func (b *bounds) begin(of *values, d time.Duration, less bool) *bound {
 	c := &bound{b: b, of: of, at: time.Now().Add(d), less: less}
 	b.mu.Lock()
@@ -44,7 +45,7 @@ func (b *bounds) begin(of *values, d time.Duration, less bool) *bound {
 	return c
 }
 
-// end says that the operation is over.
+// end ends the context after the operation.
 func (c *bound) end() {
 	c.b.mu.Lock()
 	defer c.b.mu.Unlock()
@@ -57,7 +58,7 @@ func (c *bound) end() {
 	c.finish(context.Canceled)
 }
 
-// arm sees to it that the timer fires at the time or before. b.mu is held.
+// arm makes the timer fire by the time at. b.mu is held.
 func (b *bounds) arm(at time.Time) {
 	if !b.armed.IsZero() && !at.Before(b.armed) {
 		return
@@ -70,8 +71,8 @@ func (b *bounds) arm(at time.Time) {
 	b.timer.Reset(time.Until(at))
 }
 
-// expire ends what has taken too long. The timer fires at the bound of an
-// operation that may be over long since; so it costs nothing to be quick.
+// expire ends the operations that have taken too long. The operation that the timer
+// was set for may have ended long ago: the end of an operation does not reset the timer.
 func (b *bounds) expire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,8 +87,8 @@ func (b *bounds) expire() {
 	}
 }
 
-// limit has all operations end at the time, those too that are under way, and
-// those that are of no use by then at the earlier time.
+// limit makes all operations, including those under way, end by the time at; those
+// with less set, by the time early.
 func (b *bounds) limit(early, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,25 +22,25 @@ func TestBoundsEndEachOperationAtItsOwnTime(t *testing.T) {
 		}
 		quick.end()
 		if !errors.Is(quick.Err(), context.Canceled) {
-			t.Errorf("after its end: %v", quick.Err())
+			t.Errorf("after its end: got %v, want context.Canceled", quick.Err())
 		}
 		<-quick.Done()
 		for _, d := range []time.Duration{500 * time.Millisecond, 3 * time.Second, 5 * time.Second, 9 * time.Second} {
 			c := ends[d]
 			if c.Err() != nil {
-				t.Errorf("a bound of %v has ended before %v", d, time.Since(start))
+				t.Errorf("a bound of %v ended before %v", d, time.Since(start))
 			}
 			<-c.Done()
 			if took := time.Since(start); took != d {
 				t.Errorf("a bound of %v ended after %v", d, took)
 			}
 			if !errors.Is(c.Err(), context.DeadlineExceeded) {
-				t.Errorf("a bound that has passed: %v", c.Err())
+				t.Errorf("a bound in the past: got %v, want context.DeadlineExceeded", c.Err())
 			}
 			c.end()
 		}
 		if len(b.open) != 0 {
-			t.Errorf("%d operations are kept", len(b.open))
+			t.Errorf("%d operations are kept, want none", len(b.open))
 		}
 	})
 }

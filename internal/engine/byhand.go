@@ -11,23 +11,23 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A byHand is a call of Renew that waits for its answer. It is guarded by the
-// scheduler's lock.
+// A byHand is a call of Renew that waits for its answer. The scheduler's lock
+// guards it.
 type byHand struct {
 	hold  *hold
 	ttl   time.Duration
-	until clock.Instant // the deadline that the ttl means at the call
+	until clock.Instant // the deadline if ttl counts from the call
 	done  chan struct{} // closed when the hold is renewed
-	err   error         // why that was indeterminate when it was tried last
-	gone  bool          // nobody waits for it any more
+	err   error         // why the last try was indeterminate
+	gone  bool          // its caller no longer waits
 }
 
-// never is when a hold under NoRenew is renewed, and when one without a deadline
-// is over.
+// never is the renewal time of a hold under NoRenew, and the deadline of a hold
+// without one.
 const never = clock.Instant(math.MaxInt64)
 
-// renewAt is when to renew by itself what counts from the instant, and is to be
-// renewed when the duration is gone.
+// renewAt returns when to renew a hold automatically: at from + after, or never
+// under NoRenew.
 func (s *settings) renewAt(from clock.Instant, after time.Duration) clock.Instant {
 	if s.NoRenew { //mutant:norenew-renews
 		return never
@@ -35,14 +35,14 @@ func (s *settings) renewAt(from clock.Instant, after time.Duration) clock.Instan
 	return from.Add(after)
 }
 
-// Renew renews the lease now, so that it lasts for ttl from the sending on, and
-// returns when the store has answered.
+// Renew renews the lease now, so that it lasts for ttl from the sending of the
+// request. It returns when the store has answered.
 func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	return renewTogether(ctx, ttl, l)[0]
 }
 
-// renewTogether is Renew of all of the leases, which are of one engine. What can go in one
-// call of the store does.
+// renewTogether is Renew for several leases of one engine. They share calls to the
+// store where possible.
 func renewTogether(ctx context.Context, ttl time.Duration, leases ...*Lease) []error {
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
@@ -63,8 +63,8 @@ func renewTogether(ctx context.Context, ttl time.Duration, leases ...*Lease) []e
 	return errs
 }
 
-// toRenew is why the lease cannot be renewed for ttl, or the context that ends with it or
-// with the waiting.
+// toRenew returns a context that ends with the lease or with waiting, or the reason
+// why the lease cannot be renewed for ttl.
 func (l *Lease) toRenew(ctx, waiting context.Context, ttl time.Duration) (context.Context, error) {
 	h := l.hold
 	if h.e.endless { //mutant:renewed-hand-ever
@@ -86,7 +86,7 @@ func (l *Lease) toRenew(ctx, waiting context.Context, ttl time.Duration) (contex
 	return under, nil
 }
 
-// renewed waits for the call.
+// renewed waits for the outcome of the call.
 func (l *Lease) renewed(ctx, under context.Context, call *byHand) error {
 	h := l.hold
 	select {
@@ -111,28 +111,28 @@ func (l *Lease) renewed(ctx, under context.Context, call *byHand) error {
 	return l.errorf(err)
 }
 
-// byHand has the holds renewed as soon as no renewal of theirs is under way. A shorter
-// time than is left counts at once.
+// byHand schedules a renewal of each hold, to be sent as soon as no renewal of it is
+// under way. A ttl shorter than the time left takes effect at once.
 func (s *scheduler) byHand(calls ...*byHand) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, call := range calls {
 		h := call.hold
 		if h.index < 0 {
-			continue // just over: its leases will tell
+			continue // it has just ended: its leases report that
 		}
 		h.renewAt = s.e.now()
 		call.until = s.e.deadlineOf(h.renewAt, call.ttl)
 		h.calls = append(h.calls, call)
-		h.handOver.left = 0                 // what its owner says about its time is for no other //mutant:handed-over-time-owner
+		h.handOver.left = 0                 // the next owner must not get this owner's TTL //mutant:handed-over-time-owner
 		h.ends(min(h.deadline, call.until)) //mutant:shorter-renewal-counts-answered
 		s.moved(h)
 	}
 	s.arm()
 }
 
-// forget says that nobody waits for the call any more, and returns why it was
-// indeterminate when it was tried last.
+// forget notes that the caller no longer waits. It returns why the last try was
+// indeterminate, or nil.
 func (s *scheduler) forget(h *hold, call *byHand) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,8 +144,8 @@ func (s *scheduler) forget(h *hold, call *byHand) error {
 	return call.err
 }
 
-// renewFor is what a renewal that is sent now is to ask for: what the calls of
-// Renew ask for, or what the options say. The scheduler's lock is held.
+// renewFor returns the TTL for a renewal that is sent now: the longest that a call
+// of Renew asks for, or that of the options. The scheduler's lock is held.
 func (h *hold) renewFor() time.Duration {
 	if len(h.calls) == 0 {
 		return h.s.TTL
@@ -158,8 +158,8 @@ func (h *hold) renewFor() time.Duration {
 	return ttl
 }
 
-// cut is when the hold ends at the latest because a call of Renew says so that
-// came while a renewal was under way: the answer to that does not undo it.
+// cut returns the latest deadline allowed by the calls of Renew that came while a
+// renewal was under way: the answer to that renewal must not undo them.
 func (h *hold) cut() clock.Instant {
 	at := never
 	for _, c := range h.calls {
@@ -168,9 +168,9 @@ func (h *hold) cut() clock.Instant {
 	return at
 }
 
-// answered tells the calls of Renew whose renewal was answered; those for whom
-// that was indeterminate wait for the next, unless nobody waits for them. The
-// scheduler's lock is held.
+// answered completes the calls of Renew that the renewal was for. If the renewal
+// failed, they wait for the next one, unless their caller has left. The scheduler's
+// lock is held.
 func (h *hold) answered(err error, now clock.Instant) {
 	for _, c := range h.sending {
 		if c.err = err; err == nil {
@@ -180,14 +180,14 @@ func (h *hold) answered(err error, now clock.Instant) {
 	if err != nil {
 		h.calls = append(h.sending, h.calls...) //mutant:unclear-renewal-hand-tried
 	} else if len(h.calls) > 0 {
-		h.renewAt = now // they came meanwhile //mutant:call-came-during-renewal
+		h.renewAt = now // for the calls that came meanwhile //mutant:call-came-during-renewal
 	}
 	h.sending = nil
 	h.again()
 }
 
-// again drops the calls of Renew that nobody waits for any more. Under NoRenew
-// there is nothing to renew for without one.
+// again drops the calls of Renew whose caller has left. Under NoRenew, without calls
+// nothing is renewed.
 func (h *hold) again() {
 	h.calls = slices.DeleteFunc(h.calls, func(c *byHand) bool { return c.gone })
 	if h.s.NoRenew && len(h.calls) == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Campaign campaigns until the store answers. If ctx ends before, the error says
-// both that and why there was no answer.
+// Campaign claims the target, and retries while the store is unavailable. If ctx
+// ends first, the error includes why the store did not answer.
 func (w *Target) Campaign(ctx context.Context) (*Lease, error) {
 	s := w.l.s
 	for away := error(nil); ; {
@@ -22,12 +22,12 @@ func (w *Target) Campaign(ctx context.Context) (*Lease, error) {
 		}
 		away = err
 		s.Logger.Warn("holdfast: campaigning, but the store does not answer", "name", w.name, "store", w.l.e.desc.Store, "err", err)
-		_ = w.l.e.pause(ctx, jitter(s.PollMax)) // what ends it, ends the next try
+		_ = w.l.e.pause(ctx, jitter(s.PollMax)) // whatever ends this early also ends the next Lock
 	}
 }
 
-// TermLost says in the log that the term of the lease was lost, and that its
-// candidate goes on. err is what came of the term.
+// TermLost logs that the term of the lease was lost, with the term's error, and that
+// its candidate campaigns again.
 func (l *Lease) TermLost(err error) {
 	l.hold.s.Logger.Warn("holdfast: the term was lost, campaigning again", l.hold.attrs("err", err)...)
 }

@@ -16,18 +16,18 @@ import (
 const (
 	// closeTime bounds Close as a whole.
 	closeTime = 5 * time.Second
-	// closeCalls bounds the calls that are under way then. What is left of
-	// closeTime is for those that return late, and for closing the store.
+	// closeCalls bounds the calls that are under way at Close, and those that give
+	// back holds. The rest of closeTime is for late returns and for closing the store.
 	closeCalls = 4 * time.Second
-	// closeRenewals bounds the renewals that are under way then: no hold is
+	// closeRenewals bounds the renewals that are under way at Close: no hold is
 	// given back while it is being renewed.
 	closeRenewals = time.Second
-	// leastCall is the least time that one call gets while others wait for
-	// their turn.
+	// leastCall is the least time for one call while other batches wait, unless a
+	// deadline is nearer.
 	leastCall = 500 * time.Millisecond
 )
 
-// refuse begins to refuse new claims and ends all waits.
+// refuse starts refusing new claims and ends all waits.
 func (e *engine) refuse() {
 	e.refusing.Do(func() { close(e.closing) })
 	e.sched.mu.Lock()
@@ -35,18 +35,18 @@ func (e *engine) refuse() {
 	e.checkIdle()
 }
 
-// checkIdle tells shutdown when nothing is held and no Do runs. The
-// scheduler's lock is held.
+// checkIdle wakes shutdown if nothing is held and no Do runs. The scheduler's
+// lock is held.
 func (e *engine) checkIdle() {
 	if e.isClosing() && len(e.sched.holds) == 0 && e.running.Load() == 0 { //mutant:shutdown-waits
 		e.drained.Do(func() { close(e.idle) })
 	}
 }
 
-// does counts a Do whose function runs.
+// does counts a Do whose function begins.
 func (e *engine) does() { e.running.Add(1) }
 
-// did is the end of does.
+// did counts the end of that function.
 func (e *engine) did() {
 	if e.running.Add(-1) == 0 && e.isClosing() { //mutant:shutdown-see-last-end
 		e.sched.mu.Lock()
@@ -55,8 +55,8 @@ func (e *engine) did() {
 	}
 }
 
-// shutdown waits until nothing is held and no Do runs, until ctx ends, or until
-// somebody closes the engine; then it closes it.
+// shutdown waits until nothing is held and no Do runs, ctx ends, or close is called.
+// Then it closes the engine.
 func (e *engine) shutdown(ctx context.Context) error {
 	e.refuse()
 	var late error
@@ -93,9 +93,10 @@ func (e *engine) close() error {
 	e.end()
 	c := &closer{e: e, end: begun.Add(closeCalls)}
 	done := make(chan error, 1)
-	go func() { // which a driver that does not heed its context can hold up
+	go func() { // a driver that ignores its context can block this
 		c.run()
 		e.work.Wait() //mutant:close-wait
+		e.crew.Stop()
 		e.sched.stop()
 		e.bounds.stop()
 		e.notifications.stop()
@@ -119,8 +120,8 @@ func (e *engine) close() error {
 	return e.err
 }
 
-// isClosing reports whether Shutdown or Close has begun: no claim is granted
-// any more.
+// isClosing reports whether Shutdown or Close has begun. From then on no claim is
+// granted.
 func (e *engine) isClosing() bool {
 	select {
 	case <-e.closing:
@@ -130,39 +131,39 @@ func (e *engine) isClosing() bool {
 	}
 }
 
-// isEnding reports whether Close has begun: nothing is renewed any more.
+// isEnding reports whether Close has begun. From then on nothing is renewed.
 func (e *engine) isEnding() bool { return e.life.Err() != nil }
 
-// A closer gives back all holds of an engine that closes.
+// A closer gives back all holds of a closing engine.
 type closer struct {
 	e   *engine
-	end clock.Instant // no call goes on after that
+	end clock.Instant // when the last call must end
 
 	mu    sync.Mutex
 	all   int
-	todo  []*returning // what is to be tried in the next round
-	ready []*returning // what is to be sent in this round, by deadline
-	ended []*returning // which have not been reported yet
-	clear int          // how many have been given back, or were lost
+	todo  []*returning // to try in the next round
+	ready []*returning // to send in this round, by deadline
+	ended []*returning // not reported yet
+	clear int          // how many have nothing left in the store: given back or lost
 	why   error        // the newest cause of a failure
 }
 
-// A returning is one hold that is to be given back.
+// A returning is one hold to be given back.
 type returning struct {
 	h        *hold
-	flight   <-chan struct{} // closed when the renewal under way has ended; nil: none is
+	flight   <-chan struct{} // closed when the renewal under way has ended; nil: there is none
 	deadline clock.Instant
-	err      error // how it came out, or the newest try
+	err      error // the outcome of the newest try
 }
 
-// run gives back all holds, many in one call, until it is clear what became of
-// each, or until the end.
+// run gives back all holds, many in one call, until the outcome of each is known or
+// the time is up.
 func (c *closer) run() {
 	s := &c.e.sched
 	s.mu.Lock()
 	all := append([]*hold(nil), s.holds...) //mutant:close-leaves-lease
 	s.mu.Unlock()
-	// All are over at once, however long it takes to give them back.
+	// All leases end now, however long it takes to give the holds back.
 	all = slices.DeleteFunc(all, func(h *hold) bool { return !h.finish(released, errClosed) })
 	c.mu.Lock()
 	for _, h := range all {
@@ -185,7 +186,7 @@ func (c *closer) run() {
 	c.tell()
 }
 
-// report is an error that says how many were not given back; nil: all were.
+// report returns an error that says how many holds were not given back, or nil.
 func (c *closer) report() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,15 +204,16 @@ func (c *closer) report() error {
 	return fmt.Errorf("close %s: %w: %d of %d leases were not given back; their names come free when the store lets them expire: %w", c.e.desc.Store, store.ErrUnavailable, left, all, why)
 }
 
-// beside is what All gives back beside Close, as it had it from the scheduler.
+// beside counts the holds that a multiAcquire gives back while Close runs. It had
+// borrowed them from the scheduler, so Close did not find them.
 type beside struct {
 	mu        sync.Mutex
 	all, left int
 	why       error // the newest cause of a failure
 }
 
-// gaveBack notes how the release of such a hold came out, if Close has begun and
-// has not found the hold itself.
+// gaveBack counts such a hold and the outcome of its release, if Close has begun and
+// did not find the hold itself.
 func (b *beside) gaveBack(e *engine, err error) {
 	if !e.isEnding() || errors.Is(err, store.ErrReleased) {
 		return
@@ -227,8 +229,8 @@ func (b *beside) gaveBack(e *engine, err error) {
 
 var errNoTime = fmt.Errorf("%w: there was no time left to give it back", store.ErrUnavailable)
 
-// round tries each hold once that can be tried. What is to be tried again is
-// in todo afterwards.
+// round sends each hold once, except those still being renewed. Afterwards, todo has
+// the holds for the next round.
 func (c *closer) round() {
 	c.mu.Lock()
 	todo := c.todo
@@ -242,7 +244,7 @@ func (c *closer) round() {
 		switch {
 		case r.flight != nil: // two operations on one hold never overlap
 			c.todo = append(c.todo, r)
-		case r.h.reported != nil: // there is nothing of ours to give back
+		case r.h.reported != nil: // lost: nothing to give back
 			c.over(r, r.h.reported)
 		default:
 			c.ready = append(c.ready, r)
@@ -266,9 +268,9 @@ func (c *closer) round() {
 	c.tell()
 }
 
-// next takes the next batch, and says how long its call may take: not past the
-// deadline of any hold in it, as then the name can be another's, and not so
-// long that the others get no turn.
+// next takes the next batch, and returns how long its call may take. The call ends
+// before the deadline of each hold in the batch, as the name may have another owner
+// after that, and soon enough to leave time for the other batches.
 func (c *closer) next() (batch []*returning, bound time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -289,7 +291,7 @@ func (c *closer) next() (batch []*returning, bound time.Duration) {
 	n := 1
 	for n < min(len(c.ready), batchSize) { //mutant:close-sends-release-time
 		if left < share && c.ready[n].deadline.Sub(now) > 2*left { //mutant:close-deadline-bounds-all
-			break // what ends soon bounds the call of few others
+			break // a hold that expires soon shortens the call only for similar ones
 		}
 		n++
 	}
@@ -325,15 +327,14 @@ func (c *closer) send(batch []*returning, bound time.Duration) {
 	}
 }
 
-// over notes that nothing of a hold is left in the store.
+// over notes that a hold has nothing left in the store.
 func (c *closer) over(r *returning, err error) {
 	r.err = err
 	c.clear++
 	c.ended = append(c.ended, r)
 }
 
-// notify tells of those that have ended, with no lock held: an observer may be
-// slow.
+// tell reports the holds that have ended. No lock is held, as an observer may be slow.
 func (c *closer) tell() {
 	for _, r := range c.ended {
 		r.h.ended(r.err)

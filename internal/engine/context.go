@@ -5,23 +5,23 @@ import (
 	"reflect"
 )
 
-// leaseKey is the key under which contexts have their leases.
+// leaseKey is the context key of a *chain.
 type leaseKey struct{}
 
-// A chain is the leases that a context comes from, the innermost first.
+// A chain lists the leases from which a context is derived, innermost first.
 type chain struct {
 	lease *Lease
 	outer *chain
 }
 
-// chainOf is the chain of ctx; nil if it comes from no lease.
+// chainOf returns the chain of ctx, or nil if ctx is derived from no lease.
 func chainOf(ctx context.Context) *chain {
 	ls, _ := ctx.Value(leaseKey{}).(*chain)
 	return ls
 }
 
-// again reports whether the lease of ls has come before it in the list from
-// first on: a context can come from one lease twice.
+// again reports whether the lease of ls occurs before ls in the chain that begins
+// with first: a context can be derived from one lease twice.
 func (ls *chain) again(first *chain) bool {
 	for ; first != ls; first = first.outer {
 		if first.lease == ls.lease {
@@ -31,7 +31,7 @@ func (ls *chain) again(first *chain) bool {
 	return false
 }
 
-// LeaseFrom is the innermost lease that ctx comes from, or nil.
+// LeaseFrom returns the innermost lease that ctx is derived from, or nil.
 func LeaseFrom(ctx context.Context) *Lease {
 	if ls := chainOf(ctx); ls != nil {
 		return ls.lease
@@ -39,7 +39,7 @@ func LeaseFrom(ctx context.Context) *Lease {
 	return nil
 }
 
-// LeaseOf is the innermost lease of the name that ctx comes from, or nil.
+// LeaseOf returns the innermost lease of the name that ctx is derived from, or nil.
 func LeaseOf(ctx context.Context, name string) *Lease {
 	ls := chainOf(ctx)
 	for ; ls != nil; ls = ls.outer {
@@ -54,7 +54,7 @@ func LeaseOf(ctx context.Context, name string) *Lease {
 func (l *Lease) Context(parent context.Context) context.Context {
 	l.hold.mu.Lock()
 	defer l.hold.mu.Unlock()
-	// Code in a loop asks for the same again and again.
+	// Cache it: code in a loop asks for the same context each time.
 	comparable := reflect.ValueOf(parent).Comparable()
 	if comparable && l.derived != nil && l.parent == parent {
 		return l.derived
@@ -66,11 +66,11 @@ func (l *Lease) Context(parent context.Context) context.Context {
 	return ctx
 }
 
-// join returns a context that ends with parent or with the lease: with the
-// lease at once, before finish returns, and not on another goroutine. It is the
-// same for all parents that end together, so that code which makes a context of
-// each request or span leaves nothing here. Its values are of no use. The hold's
-// lock is held.
+// join returns a context that ends with parent or with the lease. When the lease
+// ends, the context ends before finish returns, not later on another goroutine.
+// Parents with the same Done channel share one context, so that contexts made for
+// each request or span do not pile up here. The values of the returned context are
+// not used. The hold's lock is held.
 func (l *Lease) join(parent context.Context) context.Context {
 	done := parent.Done()
 	if done == nil {
@@ -92,7 +92,7 @@ func (l *Lease) join(parent context.Context) context.Context {
 	case l.joined == nil:
 		l.joined = map[<-chan struct{}]joined{}
 	}
-	forget := context.AfterFunc(ctx, func() { // nothing is kept of a parent that has ended
+	forget := context.AfterFunc(ctx, func() { // keep nothing of a parent that has ended
 		l.hold.mu.Lock()
 		defer l.hold.mu.Unlock()
 		delete(l.joined, done) //mutant:ended-parents-kept
@@ -105,10 +105,10 @@ func (l *Lease) join(parent context.Context) context.Context {
 type joined struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	forget func() bool // takes back what is done at its end
+	forget func() bool // cancels the removal from Lease.joined that happens when ctx ends
 }
 
-// A leaseContext is what [Lease.Context] returns: all of its parent but the end.
+// A leaseContext is what [Lease.Context] returns: the parent with another end.
 type leaseContext struct {
 	context.Context // the parent
 	end             context.Context
@@ -128,7 +128,7 @@ func (c *leaseContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// ending has the values that package context keeps for the end of a context,
-// and no others: context.Cause finds the cause by them, and a child the context
-// with which it ends.
+// ending has only the values by which package context finds the end of a context.
+// context.Cause uses them to look up the cause; a child context uses them to find
+// the parent that ends it.
 var ending, _ = context.WithCancel(context.Background())

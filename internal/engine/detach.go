@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Ref is a hold on its way from the process that has detached it to the one
-// that adopts it.
+// A Ref identifies a detached hold, for the process that adopts it.
 type Ref struct {
 	Name    string
 	ID      string
@@ -22,10 +21,10 @@ type Ref struct {
 	Weight  int64
 }
 
-// errDetached is why a lease that was detached is over.
+// errDetached is the reason for the end of a detached lease.
 var errDetached = fmt.Errorf("%w: it was detached, for another process to adopt", store.ErrReleased)
 
-// Detach ends the lease here and leaves the name taken, for Adopt.
+// Detach ends the lease here but keeps the hold in the store, for Adopt.
 func (l *Lease) Detach() (Ref, error) {
 	h := l.hold
 	if why, lacks := h.e.desc.Lacks[store.PromiseDetach]; lacks {
@@ -49,7 +48,7 @@ func (l *Lease) Detach() (Ref, error) {
 	return ref, nil
 }
 
-// endDetached makes the hold and its one lease over.
+// endDetached ends the hold and its only lease.
 func (h *hold) endDetached(l *Lease) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,8 +67,8 @@ func (h *hold) endDetached(l *Lease) error {
 	return nil
 }
 
-// detach gives the hold, of which nobody here has a lease any more, an id that
-// is of no process.
+// detach gives the hold, which has no lease here any more, an id of the zero
+// Process, so that it belongs to no process.
 func (h *hold) detach() (Ref, error) {
 	flight, _ := h.e.sched.remove(h) //mutant:detached-still-renewed
 	if flight != nil {
@@ -83,7 +82,7 @@ func (h *hold) detach() (Ref, error) {
 	answer, from := h.e.renewOne(h.values, nil, h.s.releaseFor(), nil, asked, new(trouble)) //mutant:values-of-a-detach
 	if err := answer.Err; err != nil {
 		if store.Definite(err) && !errors.Is(err, store.ErrLost) {
-			_ = h.sendRelease() // it is there as it was //mutant:refused-detach-keeps-name
+			_ = h.sendRelease() // it still has its old id in the store //mutant:refused-detach-keeps-name
 		}
 		return Ref{}, err
 	}
@@ -93,7 +92,7 @@ func (h *hold) detach() (Ref, error) {
 	}, nil
 }
 
-// Adopt goes on with a hold that was detached.
+// Adopt takes over a detached hold.
 func (l *Locker) Adopt(ctx context.Context, ref Ref) (*Lease, error) {
 	w := &Target{l: l, name: ref.Name, limit: ref.Limit, weight: ref.Weight, verb: "adopt"}
 	if err := w.check(); err != nil {
@@ -115,7 +114,7 @@ func (l *Locker) Adopt(ctx context.Context, ref Ref) (*Lease, error) {
 	defer l.e.work.Done()
 	l.e.begin(l.s)
 	r := newRequest(ctx, w, l.e.stamp(l.s), nil)
-	r.claim.Announce = true // a Ref does not say whether it is of an election //mutant:adoption-announces
+	r.claim.Announce = true // a Ref does not say whether its hold is of an election //mutant:adoption-announces
 	hold := store.Hold{     //mutant:adopted-time-had
 		Name: ref.Name, ID: id, Token: ref.Grant, TTL: l.s.TTL, Used: ref.Token, Owner: l.s.owner, NewID: r.claim.ID, Announce: r.claim.Announce,
 	}
@@ -123,7 +122,7 @@ func (l *Locker) Adopt(ctx context.Context, ref Ref) (*Lease, error) {
 	return lease, r.failed(err)
 }
 
-// adopt renews the hold, which gets the id of the request by that.
+// adopt renews the hold. The renewal gives it the id of the request.
 func (r *request) adopt(ctx context.Context, hold store.Hold) (*Lease, error) {
 	o := r.op()
 	var from clock.Instant

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// reduced is reduce for the lease, which has no need of it any more.
+// reduced is reduce after the lease stopped needing the upgrade.
 func (c *changer) reduced(l *Lease) error {
 	if err := c.reduce(); err != nil {
 		return l.errorf(fmt.Errorf("downgrade: %w", err))
@@ -16,8 +16,7 @@ func (c *changer) reduced(l *Lease) error {
 	return nil
 }
 
-// reduce changes the hold back if none of its leases needs it to be upgraded
-// any more.
+// reduce changes the hold back if none of its leases needs the upgrade any more.
 func (c *changer) reduce() error {
 	h := c.h
 	h.mu.Lock()
@@ -29,7 +28,7 @@ func (c *changer) reduce() error {
 	bound := time.NewTimer(h.s.releaseFor())
 	defer bound.Stop()
 	late := fmt.Errorf("%w: no answer yet; it is asked for again until there is one", store.ErrUnavailable)
-	select { // at once, unless another lease of the hold is being downgraded
+	select { // blocks only while another change of the hold is under way
 	case c.one <- struct{}{}:
 	case <-bound.C:
 		return late
@@ -41,7 +40,7 @@ func (c *changer) reduce() error {
 	done := make(chan error, 1)
 	h.e.work.Go(func() {
 		err := c.back()
-		<-c.one // before the caller knows
+		<-c.one // before the caller has its answer
 		done <- err
 	})
 	select {
@@ -52,7 +51,8 @@ func (c *changer) reduce() error {
 	}
 }
 
-// unneeded counts the hold down if no lease of it needs it to be upgraded.
+// unneeded marks the hold as not upgraded if none of its leases needs the upgrade.
+// It reports whether there is a change to send.
 func (c *changer) unneeded() bool {
 	c.h.mu.Lock()
 	defer c.h.mu.Unlock()
@@ -66,8 +66,8 @@ func (c *changer) unneeded() bool {
 	return was
 }
 
-// back changes the hold back until that is answered or the hold is over: the
-// cancel of an upgrade and a downgrade are the same act.
+// back changes the hold back. It retries until the store has done so, the hold has
+// ended, or Close begins. Canceling an upgrade and downgrading are the same change.
 func (c *changer) back() error {
 	c.next()
 	for {
@@ -75,11 +75,11 @@ func (c *changer) back() error {
 		if err == nil || errors.Is(err, store.ErrLost) || c.h.e.isEnding() { //mutant:way-back-tried-while
 			return err
 		}
-		c.h.e.sleep(jitter(500 * time.Millisecond)) // also where the store refuses it for now, as a renewal //mutant:shutdown-downgrade-tried-without
+		c.h.e.sleep(jitter(500 * time.Millisecond)) // even after a definite refusal, as with a renewal //mutant:shutdown-downgrade-tried-without
 	}
 }
 
-// Downgrade makes an upgraded lease one that reads, and can be upgraded again.
+// Downgrade turns an upgraded lease back into an upgradeable read lease.
 func (l *Lease) Downgrade() error {
 	h := l.hold
 	if !h.e.enter() {

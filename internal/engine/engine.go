@@ -1,11 +1,11 @@
-// Package engine is what holdfast does in a process: it has claims wait in a
-// local queue for each name, asks the store, renews what is held, hands it over,
-// and gives it back. Package holdfast is its API, and says what is promised;
-// docs/decisions/0044-engine.md says what crosses between the two.
+// Package engine is the part of holdfast that runs in each process: it queues
+// claims locally by name, asks the store, and renews holds, hands them over and
+// gives them back. Package holdfast is its API and documents its promises;
+// docs/decisions/0044-engine.md describes the interface between the two.
 //
-// A Target is claimed, by Lock or Try. A request asks for it, and waits by its
-// pace. What is granted is a hold, which the scheduler renews; its leases are
-// what callers have of it.
+// Lock or Try claims a Target. A request asks the store for it; its pace schedules
+// the asks. The store grants a hold, which the scheduler renews. Callers get leases
+// of the hold.
 package engine
 
 import (
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/crew"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -36,25 +37,26 @@ type engine struct {
 	sched         scheduler
 	bounds        bounds
 	leading       leading
+	crew          crew.Crew
 
-	first  sync.Once      // starts what is done once, at the first claim
+	first  sync.Once      // runs begin's work at the first claim
 	met    chan struct{}  // closed when the first operation on the store has ended
-	meets  sync.Once      // closes it
+	meets  sync.Once      // closes met
 	work   sync.WaitGroup // every goroutine of the engine, and every call
 	mu     sync.Mutex     // guards closed against work.Add
 	closed bool
 	life   context.Context // ends when close begins
 	end    context.CancelFunc
-	ended  chan struct{} // closed by close when it has ended
+	ended  chan struct{} // closed when close has ended
 	err    error         // what close returned
 
 	refusing sync.Once     // closes closing
 	closing  chan struct{} // closed when shutdown or close begins: no new claims
 	drained  sync.Once     // closes idle
-	idle     chan struct{} // closed when nothing is held and no Do runs, once closing is
+	idle     chan struct{} // closed when nothing is held and no Do runs, after closing
 	running  atomic.Int64  // how many calls of Do run their function
-	beside   beside        // what Close finds nothing of
-	callsEnd atomic.Int64  // an Instant: when the last call has to end; 0: not closing
+	beside   beside        // holds that Close does not find
+	callsEnd atomic.Int64  // an Instant: when the last call must end; 0: close has not begun
 }
 
 func newEngine(s store.Store, refused func(Refusal) HeldError) (*engine, error) {
@@ -81,9 +83,9 @@ func newEngine(s store.Store, refused func(Refusal) HeldError) (*engine, error) 
 	return e, nil
 }
 
-// enter keeps close waiting until work.Done is called, and reports whether it
-// did: after close nothing new begins. A caller that has entered may start
-// goroutines with work.Go.
+// enter makes close wait until work.Done is called. It returns false if close has
+// begun: then nothing new may begin. A caller that has entered may start goroutines
+// with work.Go.
 func (e *engine) enter() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -93,16 +95,16 @@ func (e *engine) enter() bool {
 	return !e.closed
 }
 
-// claims is enter for a new claim, of which there are none after Shutdown
-// either.
+// claims is enter for a new claim: it returns false after Shutdown too.
 func (e *engine) claims() bool { return !e.isClosing() && e.enter() } //mutant:shutdown-takes-claims
 
-// begin does what the engine does once, at the first claim: it asks the server
-// what an operator should hear, when the first operation on it has ended.
+// begin starts the check of the server, at the first claim only. When the first
+// operation on the server has ended, it checks the server and logs problems for the
+// operator.
 func (e *engine) begin(s *settings) {
 	e.first.Do(func() { //mutant:server-looked-each-claim
 		c, ok := e.store.(store.Checker)
-		if !ok || e.desc.InProcess { // which has no server
+		if !ok || e.desc.InProcess { // there is no server
 			return
 		}
 		e.work.Go(func() {
@@ -120,8 +122,8 @@ func (e *engine) begin(s *settings) {
 	})
 }
 
-// waitMet waits until the first operation on the store has ended, and reports whether one has before the engine closes. Before,
-// a check would need a connection more, and many may have come at once.
+// waitMet waits until the first operation on the store has ended. It returns false if the engine closes first. An earlier
+// check would need one more connection, perhaps while many first claims open theirs.
 func (e *engine) waitMet() bool {
 	select {
 	case <-e.met:
@@ -131,15 +133,15 @@ func (e *engine) waitMet() bool {
 	}
 }
 
-// seeDoctor is in the log with what the command's doctor tells as well: it is about the
-// store, and not about one claim.
+// seeDoctor is logged with problems of the store, as opposed to those of one claim:
+// `holdfast doctor` reports them too.
 var seeDoctor = slog.String("see", "holdfast doctor")
 
-// together is at, or up to a grain later: at an instant at which others do what
-// they have to do as often, so that what they send goes in one batch.
+// together returns at, rounded up to a multiple of grain since the engine began.
+// Requests with the same grain are then sent at the same instants, in one batch.
 func (e *engine) together(at clock.Instant, grain time.Duration) clock.Instant {
 	past := at.Sub(e.born) % grain
-	if past < time.Microsecond { // it is there already, but for what division leaves
+	if past < time.Microsecond { // a multiple already, except for rounding
 		return at
 	}
 	return at.Add(grain - past) //mutant:each-keeps-place-itself
@@ -148,15 +150,15 @@ func (e *engine) together(at clock.Instant, grain time.Duration) clock.Instant {
 // longestCall bounds every single operation on the store.
 const longestCall = 5 * time.Second
 
-// bounded runs an operation on the store, on a context that ends after d at the
-// latest. It is never a caller's, so that no operation is cut off half-way; of has
-// the values for an operation that serves one claim.
+// bounded runs an operation on the store, with a context that ends after d at the
+// latest. The context is never a caller's, so that no operation is cut off halfway.
+// If the operation serves one claim, of has the values of the claim's context.
 func (e *engine) bounded(of *values, d time.Duration, op func(context.Context)) {
 	e.within(of, d, false, op)
 }
 
-// within is bounded. less says that the operation is of no use once the engine
-// closes, as a renewal is.
+// within is bounded with one more argument: less marks an operation that is useless
+// once the engine closes, such as a renewal.
 func (e *engine) within(of *values, d time.Duration, less bool, op func(context.Context)) {
 	if e.desc.InProcess {
 		op(context.Background())
@@ -191,19 +193,19 @@ func (e *engine) sleep(d time.Duration) {
 	}
 }
 
-// repeat calls f until its outcome is clear, for at most d in all, or until
-// stop.
+// repeat calls f until its outcome is known, d has passed, or stop is closed.
 func (e *engine) repeat(of *values, d time.Duration, stop <-chan struct{}, f func(context.Context) error) error {
 	return e.repeatWhile(of, nil, d, stop, f)
 }
 
-// repeatWhile is repeat while worthIt says of a failure, and of the pause after
-// it, that to go on is worth it; nil says so always. Its error is the newest
-// that is not the end of our own context, if there was one.
+// repeatWhile is repeat that also ends when worthIt, given a failure and the pause
+// after it, returns false. A nil worthIt always returns true. After indeterminate
+// failures, the error is the newest one that is not just the end of the engine's
+// own context, if there was one.
 func (e *engine) repeatWhile(of *values, worthIt func(error, time.Duration) bool, d time.Duration, stop <-chan struct{}, f func(context.Context) error) error {
 	var newest error
 	var end clock.Instant
-	if !e.desc.InProcess { // there a call takes no time, and reading the clock is most of it
+	if !e.desc.InProcess { // in process, reading the clock would cost more than the call
 		end = e.now().Add(d)
 	}
 	for left, pause := d, 10*time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {

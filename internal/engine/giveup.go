@@ -4,12 +4,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A waiter asks the holders of its name to give it up: its ask says why, and the
-// store returns that with each renewal of a hold of the name. Nothing is sent for
-// this but what is sent anyway, unless a waiter asks.
+// A waiter can ask the holders of its name to give it up. Its ask carries a reason,
+// and the store returns the reason with each renewal of a hold of the name. While no
+// waiter asks, this costs no request.
 
 // AskedToGiveUp returns a channel that is closed while a waiter asks for the name.
-// From the first call on notifications of the hold are listened to.
+// From the first call on, the engine listens to notifications of the hold.
 func (l *Lease) AskedToGiveUp() <-chan struct{} {
 	h := l.hold
 	if !l.over.Load() {
@@ -29,8 +29,8 @@ func (l *Lease) AskedToGiveUp() <-chan struct{} {
 	return h.asked
 }
 
-// GiveUpReason is why a waiter asks for the name; empty: none does, or the lease is
-// over.
+// GiveUpReason returns why a waiter asks for the name. It is empty if no waiter asks
+// or the lease has ended.
 func (l *Lease) GiveUpReason() string {
 	l.hold.mu.Lock()
 	defer l.hold.mu.Unlock()
@@ -40,8 +40,8 @@ func (l *Lease) GiveUpReason() string {
 	return l.hold.giveUp
 }
 
-// hearsAsk notes what a renewal has said of those who ask, and reports whether
-// somebody does who was not heard before.
+// hearsAsk notes the reason that a renewal returned, and reports whether a waiter
+// asks with a new one.
 func (h *hold) hearsAsk(reason string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,9 +60,9 @@ func (h *hold) hearsAsk(reason string) bool {
 	return reason != ""
 }
 
-// listen has the notifications of the hold renew it, which tells whether somebody
-// asks for it; so has one that came before. It subscribes where nobody has yet: where
-// that fails, the next renewal tells.
+// listen makes each notification of the hold, including an earlier one, renew the
+// hold: the answer says whether a waiter asks. listen subscribes to notifications if
+// necessary. If that fails, the next regular renewal brings the request.
 func (s *scheduler) listen(h *hold) {
 	if _, lacks := s.e.desc.Lacks[store.PromiseGiveUp]; lacks {
 		return
@@ -83,23 +83,23 @@ func (s *scheduler) listen(h *hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case h.index < 0: // it has ended meanwhile, and was not there to be removed
+	case h.index < 0: // the hold ended meanwhile, perhaps before addHold
 		n.removeHold(h)
 	case missed:
 		s.renewNow(h)
 	}
 }
 
-// notified renews the hold now, or as soon as the operation on it has ended. A
-// hold that is renewed by hand learns of it by the next renewal.
+// notified is renewNow for a notification. A hold that is renewed by hand learns of
+// a waiter's request at its next renewal.
 func (s *scheduler) notified(h *hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.renewNow(h)
 }
 
-// renewNow has the hold renewed as soon as no operation on it is under way, unless it has
-// ended, is renewed by hand, or is not shown yet. s.mu is held.
+// renewNow makes the scheduler renew the hold as soon as no operation on it is under way,
+// unless it has ended, is renewed by hand, or must not show its token yet. s.mu is held.
 func (s *scheduler) renewNow(h *hold) {
 	if h.index < 0 || h.s.NoRenew || h.unshown != nil {
 		return
@@ -109,9 +109,9 @@ func (s *scheduler) renewNow(h *hold) {
 	s.arm()
 }
 
-// asks is what the ask of one that is inside says to the holders: its own reason;
-// or, of the first inside, that of the first in line that has one, as that does not
-// ask the store itself.
+// asks returns the reason that an admitted waiter's ask gives to the holders: its own
+// or, for the first admitted waiter, that of the first waiter in line that has one, as
+// waiters in line do not ask the store.
 func (g *localQueues) asks(p *waiter, w *Target) string {
 	if own := w.l.s.AskToGiveUp; own != "" || p == nil || p.queue.asking.Load() == 0 {
 		return own
@@ -121,7 +121,7 @@ func (g *localQueues) asks(p *waiter, w *Target) string {
 	return p.queue.asksFor(p)
 }
 
-// asksFor is asks for one that has no reason itself. The lock is held.
+// asksFor is asks for a waiter without a reason of its own. localQueues.mu is held.
 func (at *localQueue) asksFor(p *waiter) string {
 	if len(at.inside) == 0 || at.inside[0] != p { //mutant:all-inside-ask
 		return ""
@@ -134,8 +134,8 @@ func (at *localQueue) asksFor(p *waiter) string {
 	return ""
 }
 
-// askAgain has the first inside ask once more, now that one in line asks the
-// holders to give up. The lock is held.
+// askAgain makes the first admitted waiter ask once more, with the reason of a waiter
+// that has just come in line. localQueues.mu is held.
 func (at *localQueue) askAgain() {
 	if len(at.inside) == 0 {
 		return

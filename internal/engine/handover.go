@@ -10,18 +10,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Hand-over: a hold goes from one lease to the next inside this process, without
-// a request. For the store it stays one hold; the next renewal reports the owner
+// Hand-over: a hold passes from one lease to the next inside this process, without
+// a request. For the store it stays one hold. The next renewal reports the new owner
 // and the newest token.
 
-// HandOver bounds the handing on of a name inside the process. See package
-// holdfast.
+// HandOver bounds hand-overs of a name inside the process. See package holdfast.
 type HandOver struct {
-	// Times is how many leases may have the name one after another by one grant
-	// of the store, 2 to 64.
+	// Times is how many leases may hold the name one after another under one
+	// grant of the store, 2 to 64.
 	Times int
-	// For is how long after that grant the name may still be handed on. It does
-	// not bound how long a lease is held.
+	// For is how long after that grant the name may be handed on. It does not
+	// bound how long a lease is held.
 	For time.Duration
 }
 
@@ -30,19 +29,20 @@ const maxHandOver = 64
 
 var defaultHandOver = HandOver{Times: maxHandOver, For: 50 * time.Millisecond}
 
-// handOver is how much further a hold may be handed on. It is guarded by the
-// scheduler's lock, but for what does not change.
+// handOver says how often and until when a hold may be handed on. It is zero for a
+// hold that is never handed on. The scheduler's lock guards left; the rest does not
+// change once the scheduler has the hold.
 type handOver struct {
-	left       int           // tokens of its block that nobody has had
-	since      clock.Instant // the grant
-	until      clock.Instant // not after that
-	ttl, delay time.Duration // what the store has of the hold
+	left       int           // tokens of its block that no lease has had
+	since      clock.Instant // when it was granted
+	until      clock.Instant // no hand-over after this
+	ttl, delay time.Duration // the hold's TTL and LockDelay in the store
 }
 
-// block is how many tokens to ask for: one where the hold cannot be handed on.
-// Beside a hold that is not the whole limit there may be others, with tokens in
-// between; a minimum hold counts from the grant, for the one who was granted;
-// and under NoRenew a lease is to last for a whole TTL.
+// block returns how many tokens to ask for: one if the hold cannot be handed on.
+// A hold of part of the limit cannot, as other holds may draw tokens in between. A
+// minimum hold cannot, as it counts from the grant and for its caller alone. Under
+// NoRenew a hold cannot, as each lease must last for a whole TTL.
 func (w *Target) block() int {
 	if w.weight < w.limit || w.l.s.MinHold > 0 || w.l.s.NoRenew { //mutant:minimum-hold-handed-over
 		return 1
@@ -50,20 +50,19 @@ func (w *Target) block() int {
 	return max(w.l.s.HandOver.Times, 1) //mutant:zero-default
 }
 
-// suits reports whether the target may be handed the hold: it asks for the same,
-// and for the TTL and the lock delay that the store has of the hold. What the
-// store has of its owner is renewed.
+// suits reports whether the hold may be handed to the target. The target must ask for
+// the same limit and weight, with the TTL and LockDelay that the store has for the
+// hold. The owner may differ, as a renewal updates it.
 func (h *hold) suits(w *Target) bool {
 	s := w.l.s
 	return w.limit == h.limit && w.block() > 1 && s.TTL == h.handOver.ttl && s.LockDelay == h.handOver.delay //mutant:handed-over-another-ttl
 }
 
-// handOn makes a lease for the target of a hold that all its leases have left. It
-// has the next token of the block, and the deadline that the hold has, renewal
-// under way or not. It returns nil if that is out of bounds: no token is left,
-// the time is over, or half of what the store granted last is gone, as the
-// next should not begin with the dregs; if the hold is lost; or if the engine
-// is closing.
+// handOn makes a lease for the target, of a hold whose leases were all released. The
+// lease has the next token of the block and the hold's deadline, even while a renewal
+// is under way. handOn returns nil if no token is left, the time for hand-overs has
+// passed, half of the time that the store last granted is gone (a lease should not
+// begin with little time left), the hold is lost, or the engine is closing.
 func (s *scheduler) handOn(ctx context.Context, h *hold, w *Target) *Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,12 +93,12 @@ func (s *scheduler) handOn(ctx context.Context, h *hold, w *Target) *Lease {
 	return l
 }
 
-// give hands the hold, which all its leases have left, to the next waiter of this
-// process, or gives it back to the store. A lease that no caller has seen is not
-// reported.
+// give hands the hold, whose leases were all released, to the next waiter of this
+// process, or gives it back to the store. It does not report the end of a lease that
+// its caller has not seen (seen is false).
 func (h *hold) give(seen bool) error {
 	g := &h.e.queues
-	s, end := h.s, h.event(EventReleased, h.age(), nil) // to hand it on changes it
+	s, end := h.s, h.event(EventReleased, h.age(), nil) // before handOn changes them
 	done, leaving := g.handOn(h)
 	switch {
 	case done && seen:
@@ -108,10 +107,10 @@ func (h *hold) give(seen bool) error {
 	case done:
 		return nil
 	case leaving && h.e.desc.InProcess: //mutant:release-first-then-ask
-		defer g.left(h.Name) // when the name is free: then no position is needed
+		defer g.left(h.Name) // once the name is free, so that the next waiter needs no queue position
 	case leaving:
-		// The next asks while the release is on its way. Whichever is there
-		// first, those who wait in the store get in before it.
+		// The next waiter asks while the release is under way. Whichever arrives
+		// first, the waiters in the store are granted before it.
 		g.left(h.Name)
 	}
 	if !seen {
@@ -120,17 +119,20 @@ func (h *hold) give(seen bool) error {
 	return h.release()
 }
 
-// handedOver reports to the observer that the lease was handed on to its caller,
-// and its end if it has ended already: that could not be reported before.
+// handedOver reports to the observer that the lease was handed over to its caller. If
+// the lease has ended already, it reports that too, which had to wait for this. The
+// hold is read under its lock: whoever found the lease by Held may have released it,
+// and then the hold may be handed on again meanwhile.
 func (l *Lease) handedOver(began clock.Instant) {
 	h := l.hold
-	h.debug("holdfast: handed over")
 	h.mu.Lock()
 	h.unseen = false //mutant:seen-told-over
 	over, why := h.silent, l.why
+	s, event := h.s, h.event(EventHandedOver, h.since.Sub(began), nil) //mutant:hand-over-told-grant
 	h.mu.Unlock()
-	h.observe(EventHandedOver, h.since.Sub(began), nil) //mutant:hand-over-told-grant
-	if !over {                                          //mutant:over-before-seen-told
+	h.debugBy(s.Logger, "holdfast: handed over")
+	s.notify(event)
+	if !over { //mutant:over-before-seen-told
 		return
 	}
 	if !errors.Is(why, store.ErrLost) {
@@ -152,7 +154,7 @@ func (l *Lease) abandon() {
 	h.e.work.Go(func() { _ = h.give(false) })
 }
 
-// refusal is why somebody waits for the hold, as the store would say it.
+// refusal is what the store would answer to a claim that waits for the hold.
 func (h *hold) refusal() *refused {
 	h.mu.Lock()
 	defer h.mu.Unlock()

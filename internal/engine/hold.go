@@ -14,64 +14,64 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A hold is what the store has granted: what is renewed, what is lost, and what
-// is given back when the last of its leases is released.
+// A hold is one grant of the store. It is renewed until it is lost, or until its last
+// lease is released and it is given back.
 type hold struct {
 	store.Hold
 	e     *engine
 	s     *settings
 	limit int64
-	since clock.Instant // when it was granted or handed on, if there is an observer
+	since clock.Instant // when it was granted or handed on; 0 without an observer
 
-	// unshown is what to ask for again in place of a renewal, which would show
-	// the token: the claim has a minimum hold, and its owner has to get other
-	// names yet. Else nil.
+	// unshown is the claim that is asked for again instead of a renewal, which would
+	// show the token. It is set while a hold with a minimum hold waits for the other
+	// names of its caller; else it is nil.
 	unshown *store.Claim
 
-	unrun atomic.Bool // its caller left before having it, or did nothing under it: no minimum hold is kept
+	unrun atomic.Bool // its caller never got it, or did nothing under it, so no minimum hold is kept
 
-	orphans uint64 // of the scheduler, when it was asked for
+	orphans uint64 // scheduler.orphans when it was asked for
 
 	changer *changer // of an upgradeable hold; else nil
 
-	values *values // of the claim that has it now
+	values *values // of the claim whose lease has it now
 
-	until atomic.Int64 // the deadline, an Instant, for those without the scheduler's lock
+	until atomic.Int64 // the deadline, an Instant, for readers without the scheduler's lock
 
 	// Guarded by the scheduler's lock.
-	at       clock.Instant // when the scheduler has to look at it next
+	at       clock.Instant // when the scheduler must handle it next
 	deadline clock.Instant
 	granted  time.Duration // what the last grant or renewal gave
 	endAt    clock.Instant // when MaxHold has passed; 0: no bound
 	handOver handOver
 	renewAt  clock.Instant
 	due      clock.Instant // when the renewal under way was first due
-	turn     uint64        // of that renewal, among all; 0: none was yet
+	turn     uint64        // number of that renewal among all; 0: none yet
 	retries  int           // indeterminate renewals in a row
 	index    int           // in the heap; -1: not in it
-	reported error         // the store's word that it is lost
-	flight   chan struct{} // closed when the renewal under way has ended; nil: none is
-	toRenew  bool          // now, once no operation on it is under way
-	listens  bool          // its notifications are listened to
+	reported error         // the store's error, if that says that the hold is lost
+	flight   chan struct{} // closed when the renewal under way has ended; nil: there is none
+	toRenew  bool          // renew it once no operation on it is under way
+	listens  bool          // a notification renews it
 	calls    []*byHand     // calls of Renew that the next renewal is for
-	sending  []*byHand     // those that the renewal under way is for
+	sending  []*byHand     // calls of Renew that the renewal under way is for
 
 	mu     sync.Mutex
 	done   bool          // it is lost, or all its leases were released
-	leases *Lease        // those that are not over, linked by next
-	users  int           // how many leases have not been released, be they lost or not
-	first  Lease         // most holds have one lease: here, it costs no allocation of its own
+	leases *Lease        // leases that have not ended, linked by next
+	users  int           // how many leases have not been released, including lost ones
+	first  Lease         // most holds have only this lease; it needs no allocation of its own
 	unseen bool          // it was handed on, and the next caller has not returned from its wait yet
-	silent bool          // it was lost while unseen: that caller reports the loss, or nobody if it has left
-	giveUp string        // why a waiter asks for it; empty: none does
-	asked  chan struct{} // closed while one does; nil: nobody wants to know
+	silent bool          // it ended while unseen: that caller reports the end; if it has left, nothing does
+	giveUp string        // why a waiter asks for it; empty: no waiter asks
+	asked  chan struct{} // closed while a waiter asks; nil: no caller of AskedToGiveUp uses it
 }
 
 // margin is how much earlier than in the store a hold expires here, in addition to
 // one percent: for the resolution of the clocks and a slow wake-up.
 const margin = 2 * time.Millisecond
 
-// deadlineOf is when a hold of ttl that counts from the instant expires here.
+// deadlineOf returns when a hold that lasts for ttl from the instant expires here.
 func (e *engine) deadlineOf(from clock.Instant, ttl time.Duration) clock.Instant {
 	if e.endless { //mutant:deadline-where-none
 		return never
@@ -79,9 +79,9 @@ func (e *engine) deadlineOf(from clock.Instant, ttl time.Duration) clock.Instant
 	return from.Add(ttl - ttl/100 - margin) //mutant:no-one-percent
 }
 
-// left is how long it is until the deadline. Once it has been seen that nothing is
-// left, the hold is over for good: no renewal that was answered in time, and is
-// read late, revives it.
+// left returns the time until the deadline. Once it has returned that no time is
+// left, the hold has ended for good: a renewal that was answered in time but read
+// late does not revive it.
 func (h *hold) left() time.Duration {
 	for {
 		until := h.until.Load()
@@ -92,11 +92,11 @@ func (h *hold) left() time.Duration {
 	}
 }
 
-// seenOver stands in hold.until for a deadline that somebody has seen to be past.
+// seenOver in hold.until means that a caller has seen the deadline pass.
 const seenOver = math.MinInt64
 
-// ends sets the deadline, unless somebody has seen the one before to be past: then
-// it returns false. The scheduler's lock is held.
+// ends sets the deadline. It returns false if a caller has seen the old one pass. The
+// scheduler's lock is held.
 func (h *hold) ends(at clock.Instant) bool {
 	if !h.until.CompareAndSwap(int64(h.deadline), int64(at)) {
 		return false
@@ -105,7 +105,7 @@ func (h *hold) ends(at clock.Instant) bool {
 	return true
 }
 
-// checkClock ends a hold whose time is over though its timer is late.
+// checkClock ends the hold if its deadline has passed, as the timer may be late.
 func (h *hold) checkClock() {
 	if h.left() <= 0 {
 		h.e.sched.remove(h)
@@ -113,8 +113,8 @@ func (h *hold) checkClock() {
 	}
 }
 
-// lease adds a lease to the hold, which is not over. Nobody else has it yet, or
-// h.mu is held.
+// lease adds a lease to the hold, which has not ended. h.mu is held, or the hold is
+// not shared yet.
 func (h *hold) lease(w *Target, token int64, of values) *Lease {
 	l := &h.first
 	if l.hold != nil {
@@ -130,8 +130,8 @@ func (h *hold) lease(w *Target, token int64, of values) *Lease {
 	return l
 }
 
-// finish makes the hold and all its leases over. It returns false if the hold
-// was over before.
+// finish ends the hold and all its leases. It returns false if the hold had ended
+// before.
 func (h *hold) finish(to state, why error) bool {
 	h.mu.Lock()
 	if h.done {
@@ -155,15 +155,15 @@ func (h *hold) isOver() bool {
 	return h.done
 }
 
-// lose tells that the hold is lost. The scheduler has taken it out before.
+// lose ends the hold as lost and reports that. The scheduler no longer has the hold.
 func (h *hold) lose(why error) {
 	if h.finish(lost, why) {
 		h.ended(why) //mutant:loss-told
 	}
 }
 
-// leave releases the lease. It says whether it was the last one of the hold,
-// and why it was over before, if it was.
+// leave ends the lease, which its caller releases. It returns whether the lease was
+// the last one of the hold to be released, and why it had ended before, if it had.
 func (h *hold) leave(l *Lease) (last bool, why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -185,25 +185,25 @@ func (h *hold) leave(l *Lease) (last bool, why error) {
 	return last, nil
 }
 
-// acknowledge answers the release of a hold that was lost. A hold that an operator
+// acknowledge handles the release of a hold that was lost. A hold that an operator
 // broke blocks the name until it expires, as its owner may still be at work. A
-// release says that it is not, and the next claim is granted.
+// release tells the store that the owner is done, so that it can grant the next claim.
 func (h *hold) acknowledge(why error) {
 	if broken := (*store.LostError)(nil); errors.As(why, &broken) { //mutant:release-sent-after-loss
 		h.sendRelease()
 	}
 }
 
-// back is the hold as it is given back.
+// back returns the hold in the form that store.Release needs.
 func (h *hold) back() store.Hold {
 	back := h.Hold
 	if h.unshown != nil || h.unrun.Load() { //mutant:roll-back-shows-token
-		back.Token = 0 // nobody ran: no minimum hold is kept
+		back.Token = 0 // nothing ran under it: no minimum hold is kept
 	}
 	return back
 }
 
-// sendRelease sends the release until it is clear what became of it.
+// sendRelease sends the release until its outcome is known or the time for it is up.
 func (h *hold) sendRelease() error {
 	back := h.back()
 	return h.e.repeat(h.values, h.s.releaseFor(), nil, func(ctx context.Context) error { //mutant:release-takes-long-takes
@@ -211,14 +211,14 @@ func (h *hold) sendRelease() error {
 	})
 }
 
-// giveBack stops the renewing and releases.
+// giveBack stops renewing the hold and releases it.
 func (h *hold) giveBack() error {
 	flight, deadline := h.e.sched.remove(h)
 	if flight != nil {
 		<-flight //mutant:release-wait-renewal-flight
 	}
 	if h.reported != nil { //mutant:loss-told-last-renewal
-		return h.reported // there is nothing of ours to give back
+		return h.reported // lost: nothing to give back
 	}
 	err := h.sendRelease()
 	if h.ownRelease(err, deadline) {
@@ -227,22 +227,23 @@ func (h *hold) giveBack() error {
 	return err
 }
 
-// ownRelease reports whether a release that was answered with err found nothing
-// because it had been done before, and was repeated by us or by the driver: no
-// loss was reported, and before the deadline nobody else could take the name.
+// ownRelease reports whether a release that was answered with err found nothing only
+// because an earlier try, by the engine or by the driver, was applied. That is so if
+// it is before the deadline, as no other claim could take the name until then. The
+// caller has checked that no loss was reported.
 func (h *hold) ownRelease(err error, deadline clock.Instant) bool {
 	return errors.Is(err, store.ErrLost) && !h.e.endless && h.e.now() < deadline //mutant:repeated-release-loss
 }
 
-// release is giveBack for a hold that was not over before.
+// release is giveBack, and reports the end of the hold.
 func (h *hold) release() error {
 	err := h.giveBack()
 	h.ended(err)
 	return err
 }
 
-// ended tells that the hold is over, once: by a loss, or by a release that came
-// out like that.
+// ended logs and reports the end of the hold, once: a loss, or a release with the
+// result err.
 func (h *hold) ended(err error) {
 	switch {
 	case errors.Is(err, store.ErrLost): //mutant:loss-release-finds-error
@@ -257,9 +258,11 @@ func (h *hold) ended(err error) {
 
 var errTimeOver = fmt.Errorf("%w: its time ran out before a renewal was answered", store.ErrLost)
 
-func (h *hold) debug(msg string, more ...any) {
-	if h.s.Logger.Enabled(context.Background(), slog.LevelDebug) {
-		h.s.Logger.Debug(msg, h.attrs(more...)...)
+func (h *hold) debug(msg string, more ...any) { h.debugBy(h.s.Logger, msg, more...) }
+
+func (h *hold) debugBy(logger *slog.Logger, msg string, more ...any) {
+	if logger.Enabled(context.Background(), slog.LevelDebug) {
+		logger.Debug(msg, h.attrs(more...)...)
 	}
 }
 

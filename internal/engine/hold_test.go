@@ -11,7 +11,7 @@ import (
 
 // A hold that has been seen as ended is not revived by a renewal that was answered
 // in time but is read only later.
-func TestRule2_ALeaseSeenAsExpiredIsNotRevived(t *testing.T) {
+func TestALeaseSeenAsExpiredIsNotRevived(t *testing.T) { // rule 2
 	var now clock.Instant
 	s := &settings{Options: Options{TTL: 3 * time.Second, RenewEvery: time.Second}}
 	h := &hold{e: &engine{now: func() clock.Instant { return now }}, s: s}
@@ -20,24 +20,24 @@ func TestRule2_ALeaseSeenAsExpiredIsNotRevived(t *testing.T) {
 
 	now = clock.Instant(2 * time.Second)
 	if why := h.renewed(answer, now, now, now); why != nil || h.left() < 2*time.Second {
-		t.Fatalf("a renewal in time: %v, %v are left", why, h.left())
+		t.Fatalf("a renewal in time: got %v, with %v left", why, h.left())
 	}
 	answered := now.Add(time.Second)
 	now = now.Add(4 * time.Second)
 	if left := h.left(); left > 0 {
-		t.Fatalf("%v are left", left)
+		t.Fatalf("%v left, want none", left)
 	}
 	if why := h.renewed(answer, answered, answered, answered); !errors.Is(why, store.ErrLost) {
-		t.Errorf("a renewal that is read late: %v", why)
+		t.Errorf("a renewal that is read late: got %v, want ErrLost", why)
 	}
 	if left := h.left(); left > 0 {
-		t.Errorf("revived: %v are left", left)
+		t.Errorf("the lease is valid again: %v left", left)
 	}
 }
 
 // Holds that were due together are due together again, although one call was sent later than another. The
 // deadline counts from the sending.
-func TestRule4_TheNextRenewalCountsFromWhenThisOneWasDue(t *testing.T) {
+func TestTheNextRenewalCountsFromWhenThisOneWasDue(t *testing.T) { // rule 4
 	var now clock.Instant
 	e := &engine{now: func() clock.Instant { return now }}
 	s := &settings{Options: Options{TTL: 3 * time.Second, RenewEvery: time.Second}}

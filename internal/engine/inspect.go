@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// inspector is the store where it can be looked into.
+// inspector returns the store as an Inspector, or an error if it is none.
 func (e *engine) inspector() (store.Inspector, error) {
 	in, ok := e.store.(store.Inspector)
 	if why, lacks := e.desc.Lacks[store.PromiseInspect]; lacks || !ok {
@@ -21,8 +21,8 @@ func (e *engine) inspector() (store.Inspector, error) {
 	return in, nil
 }
 
-// inspect calls each with what the store has of the name, or of all if that is
-// empty. What cannot be read is in the error, and the rest goes on.
+// inspect calls each with the state of the name, or of all names if name is empty.
+// What cannot be read is in the error; inspect goes on with the rest.
 func (e *engine) inspect(ctx context.Context, s *settings, name string, each func(*store.State) error) error {
 	in, err := e.inspector()
 	if err != nil {
@@ -58,8 +58,8 @@ func (e *engine) inspect(ctx context.Context, s *settings, name string, each fun
 	return errors.Join(errs...)
 }
 
-// byCaller is an error of the store, or that of the caller's context if that has
-// ended.
+// byCaller returns an error of the store, with that of the caller's context if that
+// has ended.
 func (e *engine) byCaller(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !store.Definite(err) {
 		return fmt.Errorf("%w: %w", indeterminate(err), ctx.Err())
@@ -67,13 +67,13 @@ func (e *engine) byCaller(ctx context.Context, err error) error {
 	return indeterminate(err)
 }
 
-// List is what the store has of each name that begins with the prefix, by name,
-// and the instant at which it was read.
+// List returns the state of each name that begins with the prefix, sorted by name,
+// and the time at which it was read.
 func (l *Locker) List(ctx context.Context, prefix string) ([]store.State, time.Time, error) {
 	return l.list(ctx, "list", "", prefix)
 }
 
-// Look is List of one name. It has no State if nobody holds the name or waits for it.
+// Look is List of one name. It returns no State if the name has no holder and no waiter.
 func (l *Locker) Look(ctx context.Context, name string) ([]store.State, time.Time, error) {
 	w := l.Write(name)
 	w.verb = "look at"
@@ -125,7 +125,7 @@ func (l *Locker) Break(ctx context.Context, b store.Break) error {
 	return nil
 }
 
-// Held is every lease of the engine that is held, by name.
+// Held returns every lease of the engine that is held, sorted by name.
 func (l *Locker) Held() (all []*Lease) {
 	s := &l.e.sched
 	s.mu.Lock()
@@ -142,7 +142,7 @@ func (l *Locker) Held() (all []*Lease) {
 	return slices.DeleteFunc(all, func(l *Lease) bool { return !l.Valid() }) //mutant:held-though-over
 }
 
-// Renew renews all leases now, so that they last for ttl from the sending on.
+// Renew renews all leases now, so that they last for ttl from the sending of the request.
 func (all *Leases) Renew(ctx context.Context, ttl time.Duration) error {
 	return errors.Join(renewTogether(ctx, ttl, all.parts...)...)
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Leader is who leads an election, as the store knew it at a read.
+// A Leader is the leader of an election, as read from the store.
 type Leader struct {
 	store.Owner
 	ID      string
-	Token   int64 // of the term: each has a larger one
+	Token   int64 // of the term; each term has a larger one
 	Since   time.Time
 	Expires time.Time // unless renewed
 }
@@ -22,7 +22,7 @@ type Leader struct {
 // Nobody reports whether there is no leader.
 func (l Leader) Nobody() bool { return l.ID == "" }
 
-// Observe yields who leads: first as it is, then at each change.
+// Observe yields the current leader, then each change.
 func (w *Target) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		o := &observation{w: w}
@@ -41,7 +41,7 @@ func (w *Target) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 				return
 			}
 			if o.watch(ctx) {
-				continue // what came before is read
+				continue // read what changed before the watch began
 			}
 			if errors.Is(o.rest(ctx), store.ErrClosed) {
 				yield(Leader{}, w.errorf(store.ErrClosed))
@@ -55,13 +55,13 @@ func (w *Target) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 type observation struct {
 	w       *Target
 	leader  Leader // seen last
-	err     error  // how the last read failed
+	err     error  // of the last read
 	hasRead bool
 	poll    time.Duration // the last pause
 
-	changed chan struct{} // of the store's notifications; nil: there are none
-	stop    func()        // ends them
-	again   clock.Instant // after a failure: not before
+	changed chan struct{} // receives the store's notifications; nil: there are none
+	stop    func()        // ends the notifications
+	again   clock.Instant // after a failure: no new subscription before this
 }
 
 // read asks the store who leads.
@@ -80,7 +80,7 @@ func (o *observation) read(ctx context.Context) (Leader, error) {
 	return leader, nil
 }
 
-// leads is who leads by what the store keeps of the name.
+// leads returns the leader according to the state of the name.
 func (o *observation) leads(st *store.State) (Leader, error) {
 	now := time.Now()
 	for _, e := range st.Entries {
@@ -100,7 +100,7 @@ func (o *observation) leads(st *store.State) (Leader, error) {
 	return Leader{}, nil
 }
 
-// isNews notes what a read has shown and says whether to report it.
+// isNews notes the result of a read, and reports whether it differs from the last.
 func (o *observation) isNews(seen Leader, err error) bool {
 	was := o.leader
 	same := o.hasRead && (o.err == nil) == (err == nil) &&
@@ -112,8 +112,8 @@ func (o *observation) isNews(seen Leader, err error) bool {
 	return !same //mutant:each-look-told
 }
 
-// watch has the store notify of changes, where it can, and reports whether that has
-// just begun.
+// watch subscribes to changes if the store can notify of them. It reports whether the
+// subscription has just begun.
 func (o *observation) watch(ctx context.Context) bool {
 	e := o.w.l.e
 	watcher, ok := e.store.(store.NameWatcher)
@@ -128,7 +128,7 @@ func (o *observation) watch(ctx context.Context) bool {
 	stop, err := watcher.WatchName(under, o.w.name, func() {
 		select {
 		case changed <- struct{}{}:
-		default: // it is to read already
+		default: // a read is due already
 		}
 	})
 	switch {
@@ -159,11 +159,11 @@ func (o *observation) rest(ctx context.Context) error {
 	return nil
 }
 
-// notifiedPoll is how often an observer reads that is notified: a notification may be
+// notifiedPoll is how often an observer with notifications reads anyway, as one may be
 // missed.
 const notifiedPoll = 10 * time.Second
 
-// pause is how long to wait before the next read.
+// pause returns how long to wait before the next read.
 func (o *observation) pause() time.Duration {
 	s := o.w.l.s
 	o.poll = min(max(o.poll*3/2, s.PollMin), s.PollMax) //mutant:looks-back-off

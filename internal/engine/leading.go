@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// leading has the leases by which this process leads elections, by name: more than one
-// of a hold that was entered again.
+// leading has the leases with which this process leads elections, by name. There are
+// several for a hold that was re-entered.
 type leading struct {
 	mu sync.Mutex
 	m  map[string][]*Lease
 }
 
-// begin notes a lease that nobody has yet, or whose hold's lock is held.
+// begin adds a lease. Its hold's lock is held, or the hold is not shared yet.
 func (g *leading) begin(l *Lease) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -27,7 +27,7 @@ func (g *leading) begin(l *Lease) {
 	g.m[l.Name()] = append(g.m[l.Name()], l) //mutant:leads-by-the-newest
 }
 
-// end forgets a lease that is over.
+// end removes a lease that has ended.
 func (g *leading) end(l *Lease) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -49,13 +49,13 @@ func (w *Target) Leads() bool {
 	return slices.ContainsFunc(g.m[w.name], (*Lease).Valid) //mutant:leads-by-another-clock
 }
 
-// WhoLeads is who leads, as the store answers now.
+// WhoLeads reads the current leader from the store.
 func (w *Target) WhoLeads(ctx context.Context) (Leader, error) {
 	return (&observation{w: w}).read(ctx)
 }
 
-// SetNote has the store keep another note of the owner. It is sent with a renewal,
-// at once unless the lease is renewed by hand.
+// SetNote replaces the owner's note in the store. It is sent with a renewal: at once,
+// unless the lease is renewed by hand.
 func (l *Lease) SetNote(note string) error {
 	h := l.hold
 	switch {

@@ -9,29 +9,29 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Lease is what a granted claim gives its caller: one of those that a hold
-// has. All methods are safe for concurrent use; what they promise is said at
-// those of the root package, which are these.
+// A Lease is what a granted claim gives its caller; a hold can have several. All
+// methods are safe for concurrent use. Package holdfast documents what its
+// methods of the same names promise.
 type Lease struct {
 	hold   *hold
 	doing  string
 	token  int64
-	values values       // of the context of its claim
-	weight atomic.Int64 // what was asked for, or an upgrade; the hold of a lease that re-entered may weigh more
+	values values       // of its claim's context
+	weight atomic.Int64 // as requested or upgraded; the hold of a lease that re-entered may weigh more
 
 	over atomic.Bool // it is released or lost
 
 	// Guarded by the hold's lock.
-	next    *Lease // of those of the hold that are not over
+	next    *Lease // the next lease of the hold that has not ended
 	state   state
-	why     error                      // it is over; store.ErrLost or store.ErrReleased with the reason
+	why     error                      // why it has ended; store.ErrLost or store.ErrReleased with the reason
 	left    bool                       // Release was called
 	leads   bool                       // it is in engine.leading
 	lost    chan struct{}              // made by the first Lost
 	onLost  []func()                   // called when it is lost
-	joined  map[<-chan struct{}]joined // by the Done of the parents; nil: of those that never end
+	joined  map[<-chan struct{}]joined // by the parents' Done; the key of parents that never end is nil
 	parent  context.Context            // of derived
-	derived context.Context            // what Context gave last
+	derived context.Context            // returned by the last call of Context
 }
 
 type state int8
@@ -42,13 +42,13 @@ const (
 	lost
 )
 
-// Name is the name that is held.
+// Name returns the name that is held.
 func (l *Lease) Name() string { return l.hold.Name }
 
-// ID is this claim's own name.
+// ID returns the id of the claim.
 func (l *Lease) ID() string { return l.hold.ID.String() }
 
-// Token is the fencing token, or 0 on a store that gives none.
+// Token returns the fencing token, or 0 on a store that has none.
 func (l *Lease) Token() int64 {
 	if _, lacks := l.hold.e.desc.Lacks[store.PromiseTokens]; lacks { //mutant:token-none-told
 		return 0
@@ -59,11 +59,11 @@ func (l *Lease) Token() int64 {
 	return l.token
 }
 
-// Valid reports whether the lease is held still.
+// Valid reports whether the lease is still held.
 func (l *Lease) Valid() bool { return !l.over.Load() && l.hold.left() > 0 }
 
-// Deadline is when the lease is lost unless it is renewed; zero where there is
-// no such time.
+// Deadline returns when the lease is lost unless it is renewed; zero on a store
+// without deadlines.
 func (l *Lease) Deadline() time.Time {
 	if l.hold.e.endless { //mutant:deadline-told-where-none
 		return time.Time{}
@@ -88,8 +88,8 @@ func (l *Lease) Lost() <-chan struct{} {
 	return l.lost
 }
 
-// whenLost has f called when the lease is lost, or now if it was. f is called
-// with the hold's lock held, and does not block.
+// whenLost calls f when the lease is lost, or now if it is lost already. f is called
+// with the hold's lock held, and must not block.
 func (l *Lease) whenLost(f func()) {
 	l.hold.mu.Lock()
 	defer l.hold.mu.Unlock()
@@ -101,7 +101,7 @@ func (l *Lease) whenLost(f func()) {
 	}
 }
 
-// finish makes a held lease one that is over. The hold's lock is held.
+// finish ends a held lease. The hold's lock is held.
 func (l *Lease) finish(to state, why error) {
 	l.over.Store(true) //mutant:valid-until-release-answered
 	l.state, l.why = to, why
@@ -121,15 +121,15 @@ func (l *Lease) finish(to state, why error) {
 	}
 	l.onLost = nil
 	if to == lost && l.lost != nil {
-		close(l.lost) // last: whoever sees this sees all of it
+		close(l.lost) // last: a caller that sees it closed sees all other effects
 	}
 }
 
-// Release ends the lease, and gives the hold back if it was the last one of it.
+// Release ends the lease, and gives the hold back if it was its last lease.
 func (l *Lease) Release() error {
 	h := l.hold
 	if !h.e.enter() {
-		h.e.close() // it is under way and gives back all: wait for it
+		h.e.close() // wait for the Close that is under way: it gives back all holds
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return l.errorf(l.why)
@@ -138,7 +138,7 @@ func (l *Lease) Release() error {
 	return l.release()
 }
 
-// release is Release while Close waits for its caller.
+// release is Release for a caller that Close waits for.
 func (l *Lease) release() error {
 	h := l.hold
 	h.checkClock()
@@ -165,15 +165,15 @@ func (l *Lease) errorf(err error) error {
 	return fmt.Errorf("%s %q on %s, token %d: %w", l.doing, l.hold.Name, l.hold.e.desc.Store, l.Token(), err)
 }
 
-// Does begins the function of a Do under the lease: Shutdown waits until Did is
-// called.
+// Does notes that the function of a Do begins under the lease: Shutdown waits
+// until Did is called.
 func (l *Lease) Does() { l.hold.e.does() }
 
 // Did ends what Does began.
 func (l *Lease) Did() { l.hold.e.did() }
 
-// Shares says beside whom the lease has its name: others with slots, or nobody,
-// or, if it is neither, readers.
+// Shares reports who may hold the name at the same time as the lease: holders of
+// other slots (slots), nobody (alone), or readers (neither).
 func (l *Lease) Shares() (slots, alone bool) {
 	h := l.hold
 	alone = h.first.weight.Load() == store.Full //mutant:read-lease-under-write

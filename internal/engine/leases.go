@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Leases are what a granted claim of several names gives: they end together for
-// their owner. What the methods promise is said at those of the root package.
+// Leases are what a granted claim of several names gives its caller, who treats them
+// as one. Package holdfast documents what its methods of the same names promise.
 type Leases struct {
 	parts []*Lease // in the order of their names
 	once  sync.Once
 	lost  chan struct{} // made by the first Lost
 }
 
-// Names are the names that are held, in order.
+// Names returns the names that are held, in order.
 func (all *Leases) Names() []string {
 	names := make([]string, len(all.parts))
 	for i, l := range all.parts {
@@ -25,7 +25,7 @@ func (all *Leases) Names() []string {
 	return names
 }
 
-// Lease is the lease of the name, or nil.
+// Lease returns the lease of the name, or nil.
 func (all *Leases) Lease(name string) *Lease {
 	for _, l := range all.parts {
 		if l.Name() == name {
@@ -35,7 +35,7 @@ func (all *Leases) Lease(name string) *Lease {
 	return nil
 }
 
-// Token is that of the lease of the name, or 0.
+// Token returns the token of the lease of the name, or 0.
 func (all *Leases) Token(name string) int64 {
 	if l := all.Lease(name); l != nil {
 		return l.Token()
@@ -43,7 +43,7 @@ func (all *Leases) Token(name string) int64 {
 	return 0
 }
 
-// Valid reports whether all names are held still.
+// Valid reports whether all names are still held.
 func (all *Leases) Valid() bool {
 	for _, l := range all.parts {
 		if !l.Valid() { //mutant:loss-beside-valid
@@ -53,7 +53,7 @@ func (all *Leases) Valid() bool {
 	return true
 }
 
-// Deadline is the earliest of the leases' deadlines.
+// Deadline returns the earliest of the leases' deadlines.
 func (all *Leases) Deadline() time.Time {
 	first := all.parts[0].Deadline()
 	for _, l := range all.parts[1:] {
@@ -85,10 +85,10 @@ func (all *Leases) Context(parent context.Context) context.Context {
 	return parent
 }
 
-// Release gives all names back, in reverse order.
+// Release gives back all names, in reverse order.
 func (all *Leases) Release() error { return all.ReleaseBut(nil) }
 
-// ReleaseUnused is Release by a caller that did nothing under the leases.
+// ReleaseUnused is Release for a caller that did nothing under the leases.
 func (all *Leases) ReleaseUnused() error {
 	for _, l := range all.parts {
 		l.unused()
@@ -96,15 +96,15 @@ func (all *Leases) ReleaseUnused() error {
 	return all.Release()
 }
 
-// ReleaseUnused is Release by a caller that did nothing under the lease.
+// ReleaseUnused is Release for a caller that did nothing under the lease.
 func (l *Lease) ReleaseUnused() error {
 	l.unused() //mutant:one-unused-keeps-minimum
 	return l.Release()
 }
 
-// unused notes that nothing was done under the lease. It counts if the lease is
-// the only one of its hold that is left, and was the first: it says nothing of
-// what others did.
+// unused notes that nothing was done under the lease. It has an effect only if the
+// lease was the first of its hold and is the only one left, as work may have been
+// done under other leases.
 func (l *Lease) unused() {
 	h := l.hold
 	h.mu.Lock()

@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// localQueues are the queues inside the process, one a name. Claims that fit together
-// under the limit ask the store beside each other: they are inside. The rest
-// wait here in line, in the order of arrival. While this process holds the name
-// and may hand it on, all wait here.
+// localQueues are the queues inside the process, one per name. Claims that fit
+// together under the limit are admitted ("inside") and ask the store concurrently.
+// The others wait in line, in order of arrival. While this process holds the name
+// and may hand it on, all wait in line.
 type localQueues struct {
 	e    *engine
 	mu   sync.Mutex
@@ -23,61 +23,61 @@ type localQueues struct {
 }
 
 const (
-	// mostInside is how many claims of a process and name have a position in the
-	// store, or ask for one, at most.
+	// mostInside is how many claims of one process for a name may have a position in
+	// the store, or ask for one.
 	mostInside = 64
-	// mostSent is how many of those are not answered yet, at most.
+	// mostSent is how many of those may have no position yet.
 	mostSent = 16
 )
 
-// A localQueue is there while somebody is inside it or in line, or the name is held by
-// a hold that may be handed on. All its claims have the same limit: one with
-// another limit asks the store past the local queue, which knows if it is a mistake: see
+// A localQueue exists while a claim is inside or in line, or while a hold of the name
+// may be handed on or is being given back. All its claims have the same limit. A claim
+// with another limit bypasses it, and the store decides whether that is a mistake: see
 // past.
 type localQueue struct {
 	name        string
 	limit       int64
-	inside      []*waiter     // in the order of arrival
+	inside      []*waiter     // in order of arrival
 	weight      int64         // of all inside together, at most the limit
-	sent        int           // how many of them have not been answered
+	sent        int           // how many of those inside have no position yet
 	first, last *waiter       // in line
-	refused     *refused      // how the store last answered, for those in line
-	met         *error        // what the last that left had met, if nobody was answered since
-	from        clock.Instant // since when it had not been answered
-	hold        *hold         // what the first in line is handed when it is released
-	timer       *time.Timer   // lets the first in when the hold may not be handed on any more
-	armed       clock.Instant // when the timer fires; 0: it does not
-	leaving     bool          // the hold is being given back: nobody is admitted
-	queued      bool          // the last that was answered had to wait
+	refused     *refused      // the store's last answer, for those in line
+	met         *error        // the failure of the last claim to leave, if no claim was answered since
+	from        clock.Instant // when that claim's first unanswered ask began
+	hold        *hold         // to be handed to the first in line when it is released
+	timer       *time.Timer   // admits the first in line when the hold may no longer be handed on
+	armed       clock.Instant // when the timer fires; 0: not set
+	leaving     bool          // the hold is being given back: no waiter is admitted
+	queued      bool          // the last claim to be answered had to wait
 	asking      atomic.Int32  // how many in line ask the holders to give up
 	line        int           // how many are in line
 	lineWeight  int64         // of all in line together
-	own         waiter        // the first that came: most local queues have no other
-	alone       [1]*waiter    // what inside begins as
+	own         waiter        // the first to come; most local queues have no other
+	alone       [1]*waiter    // the initial array of inside
 }
 
-// A waiter is a claim at a localQueue, in line and then inside.
+// A waiter is a claim at a localQueue: first in line, then inside.
 type waiter struct {
 	w          *Target
 	ctx        context.Context // of the caller
 	queue      *localQueue
-	admitted   chan struct{} // closed when it is admitted, or need not be
-	lease      *Lease        // it was handed the name, and does not ask
-	err        error         // the store was away for those inside, and it was in line
-	outage     chan struct{} // closed when another waiter that was admitted has met an outage; nil: it was the first to come, and cannot leave
-	met        error         // what that one met; for after outage
+	admitted   chan struct{} // closed when it is admitted, or has lease or err
+	lease      *Lease        // the name was handed to it, so it need not ask
+	err        error         // the store's error, if those inside met an outage while it was in line
+	outage     chan struct{} // closed when another admitted waiter has met an outage; nil: it was the first to come, and cannot leave
+	met        error         // the error that the other waiter met; to read after outage
 	prev, next *waiter       // in line
 
-	away    trouble                 // what its asks meet
-	refused *refused                // how the store last answered those ahead of it
-	sent    bool                    // inside, and without a position yet
-	waits   bool                    // it counts as one that waits, as it does in line
+	away    trouble                 // the failures of its asks
+	refused *refused                // the store's last answer to those ahead of it
+	sent    bool                    // inside, without a position yet
+	waits   bool                    // it is or was in line, or was refused: it counts for MaxWaiting
 	told    bool                    // the store has refused it
-	woken   bool                    // since it was refused last
-	wake    chan store.Notification // of its request, once that was refused
+	woken   bool                    // it was woken since it was last refused
+	wake    chan store.Notification // wakes its request, once that was refused
 }
 
-// A refused is an answer of the store with the instant it came.
+// A refused is an answer of the store, with the time it came.
 type refused struct {
 	answer store.Answer
 	when   time.Time
@@ -87,10 +87,10 @@ func (g *localQueues) init(e *engine) {
 	g.e, g.m, g.past = e, map[string]*localQueue{}, map[string]*past{}
 }
 
-// enter waits until the claim may ask the store, or is handed the name: then it
-// returns the lease, and is not inside. It is not inside either if there is an
-// error, or if both are nil: then it asks past the local queue. errOnlyTry says that it
-// may not wait, and that a try may be granted.
+// enter waits until the claim is admitted, and returns its waiter; or until the name
+// is handed to it, and returns the lease. If all results are nil, the claim must
+// bypass the local queue. The claim is inside only if a waiter is returned. errOnlyTry
+// means that the claim may not wait, but that a try may be granted.
 func (g *localQueues) enter(ctx context.Context, w *Target, began clock.Instant) (p *waiter, l *Lease, err error) {
 	g.mu.Lock()
 	at := g.m[w.name]
@@ -161,8 +161,8 @@ func (g *localQueues) enter(ctx context.Context, w *Target, began clock.Instant)
 	return nil, nil, g.giveUp(p, err)
 }
 
-// giveUp takes out a claim whose wait is over, and returns its error. ended is
-// what ended it, or nil if that is p.err.
+// giveUp takes out a claim whose wait has ended, and returns its error. ended is the
+// error that ended the wait; nil means p.err.
 func (g *localQueues) giveUp(p *waiter, ended error) error {
 	at := p.queue
 	g.mu.Lock()
@@ -171,7 +171,7 @@ func (g *localQueues) giveUp(p *waiter, ended error) error {
 		last = at.hold.refusal()
 	}
 	select {
-	case <-p.admitted: // in the same moment
+	case <-p.admitted: // admitted at the same moment
 		g.mu.Unlock()
 		switch {
 		case p.err != nil:
@@ -192,7 +192,7 @@ func (g *localQueues) giveUp(p *waiter, ended error) error {
 	return p.w.gaveUp(ended, last, away)
 }
 
-// trouble is what the asks of those inside meet, if they are not answered.
+// trouble returns why the asks of those inside are not answered, or nil.
 func (at *localQueue) trouble(e *engine) error {
 	for _, p := range at.inside {
 		if err := p.away.now(e); err != nil {
@@ -202,8 +202,8 @@ func (at *localQueue) trouble(e *engine) error {
 	return nil
 }
 
-// admitNext admits those in line that may ask the store now, in order. It forgets a
-// local queue at which nobody is. g.mu is held.
+// admitNext admits the waiters in line that may ask the store now, in order. It
+// deletes a local queue that is no longer in use. g.mu is held.
 func (g *localQueues) admitNext(at *localQueue) {
 	for at.first != nil && !g.waitsForHold(at) && at.hasRoom(at.first.w, g.e.notifications.ready()) {
 		p := at.first //mutant:gate-lets-last-first
@@ -220,12 +220,12 @@ func (g *localQueues) admitNext(at *localQueue) {
 	delete(g.m, at.name) //mutant:gate-kept
 }
 
-// hasRoom reports whether the target fits beside those inside. Once one had to
-// wait in the store the rest are sent one after another, so that their positions
-// there are in the order of arrival; until one is granted at once. Readers get
-// in all together, whatever their order. Where nobody is woken, only claims of one
-// weight are inside together: one of them polls for all, and room for a reader says
-// nothing of room for an upgradeable lock, nor who of them is ahead in the store.
+// hasRoom reports whether the target may be admitted in addition to those inside. Once
+// a claim had to wait in the store, the next ones are sent one after another, so that
+// their positions there are in order of arrival, until one is granted at once. Readers
+// are admitted together, whatever their order. Without notifications (woken is false),
+// all inside must have the same weight, as one of them polls for all: room for a
+// reader does not mean room for an upgradeable lock, or show which is ahead in the store.
 func (at *localQueue) hasRoom(w *Target, woken bool) bool {
 	switch {
 	case at.leaving:
@@ -250,8 +250,8 @@ func (at *localQueue) admit(p *waiter) {
 	at.sent++
 }
 
-// answered notes that the store has refused the claim, which has a position there
-// if placed. wake is what wakes its request, and asked what its ask said to the
+// answered notes that the store has refused the claim, which has a position there if
+// queued is set. wake wakes its request. asked is the reason that its ask gave to the
 // holders.
 func (g *localQueues) answered(p *waiter, r *refused, queued bool, wake chan store.Notification, asked string) {
 	if p == nil {
@@ -260,7 +260,7 @@ func (g *localQueues) answered(p *waiter, r *refused, queued bool, wake chan sto
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p.queue.refused, p.queue.met, p.queue.from = r, nil, 0
-	if p.met != nil { // by a waiter that learned of it after this answer had come //mutant:outage-that-it-has-outlived
+	if p.met != nil { // of a waiter that noticed its outage after this answer had come //mutant:outage-that-it-has-outlived
 		p.met, p.outage = nil, make(chan struct{})
 	}
 	p.woken, p.wake = false, wake
@@ -271,13 +271,13 @@ func (g *localQueues) answered(p *waiter, r *refused, queued bool, wake chan sto
 		g.admitNext(p.queue)
 	}
 	if wake != nil && asked == "" && p.queue.asking.Load() > 0 && p.queue.asksFor(p) != "" {
-		put(wake, store.Notification{}) // one has come in line meanwhile //mutant:came-while-asked
+		put(wake, store.Notification{}) // a waiter with a reason has joined the line meanwhile //mutant:came-while-asked
 	}
 }
 
-// leads reports whether the claim is the one of those inside that polls whether
-// there is room, where nobody is woken. All have the same weight there: waiters
-// that are woken once always are.
+// leads reports whether the claim is the one that polls for all inside while there are
+// no notifications. All inside have the same weight then, as notifications never stop
+// once they have begun.
 func (g *localQueues) leads(p *waiter) bool {
 	if p == nil {
 		return true
@@ -287,9 +287,9 @@ func (g *localQueues) leads(p *waiter) bool {
 	return len(p.queue.inside) > 0 && p.queue.inside[0] == p
 }
 
-// settle is called by a waiter that was admitted, with its result. While a lease
-// that may be handed on is held nobody else is admitted. away is the error of a
-// store that did not answer, if that ended the wait: then all in line fail too.
+// settle takes the result of a waiter that was admitted. While a lease that may be
+// handed on is held, no other claim is admitted. away is the store's error if an outage
+// ended the wait: then all in line fail too.
 func (g *localQueues) settle(p *waiter, w *Target, l *Lease, away error) {
 	if l != nil && g.keep(w, l.hold, p) || p == nil {
 		return
@@ -297,10 +297,11 @@ func (g *localQueues) settle(p *waiter, w *Target, l *Lease, away error) {
 	g.leave(p, l != nil, away)
 }
 
-// keep has the hold handed on from now on, if it may be. It is held by p, which
-// is inside, or by one that came past the local queue: then not if there is a local queue.
+// keep registers the hold to be handed on, if that is allowed, and reports whether it
+// did. The hold belongs to p, which is inside. A nil p means that its claim bypassed
+// the local queue: then the hold is not handed on if there is a local queue.
 func (g *localQueues) keep(w *Target, h *hold, p *waiter) bool {
-	if h.handOver.left == 0 {
+	if h.handOver.until == 0 {
 		return false
 	}
 	g.mu.Lock()
@@ -320,9 +321,9 @@ func (g *localQueues) keep(w *Target, h *hold, p *waiter) bool {
 	return true
 }
 
-// leave takes out one that was inside, and admits the next. One that was
-// granted has the two behind it ask, where nobody is woken; in place of one that
-// has left the next polls whether there is room.
+// leave takes out a claim that was inside, and admits the next. Without notifications
+// it wakes others inside to ask: two if the claim was granted; otherwise one, which
+// polls in place of the claim.
 func (g *localQueues) leave(p *waiter, granted bool, away error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -333,7 +334,7 @@ func (g *localQueues) leave(p *waiter, granted bool, away error) {
 	at.goOut(p)
 	at.met, at.from = nil, p.away.from
 	if err := p.away.now(g.e); err != nil {
-		met := err // err itself would be on the heap in every call
+		met := err // a copy: err itself would be on the heap in every call
 		at.met = &met
 	}
 	if away != nil {
@@ -361,14 +362,14 @@ func (g *localQueues) leave(p *waiter, granted bool, away error) {
 	g.admitNext(at)
 }
 
-// fail ends the wait of all in line.
+// fail ends the wait of all in line with the error.
 func (g *localQueues) fail(at *localQueue, away error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at.fail(away)
 }
 
-// fail is that with g.mu held.
+// fail is localQueues.fail with g.mu held.
 func (at *localQueue) fail(away error) {
 	for q := at.first; q != nil; q = at.first { //mutant:outage-one-after-another
 		at.remove(q)

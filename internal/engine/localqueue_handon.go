@@ -2,11 +2,11 @@ package engine
 
 import "time"
 
-// What a local queue does with a hold that may be handed on inside the process.
+// How a local queue hands on a hold inside the process.
 
-// waitsForHold reports whether the first in line waits for a hold that it will
-// be handed. One that will not be does not wait: it asks the store for a position. So it is
-// while one in line asks the holders to give up, as they hear of that by the store.
+// waitsForHold reports whether the first in line waits for a hold to be handed on. It
+// asks the store for a position instead if the hold cannot be handed to it, or if a
+// waiter in line asks the holders to give up, as they learn of that from the store.
 // g.mu is held.
 func (g *localQueues) waitsForHold(at *localQueue) bool {
 	if at.hold == nil {
@@ -20,7 +20,7 @@ func (g *localQueues) waitsForHold(at *localQueue) bool {
 	case at.asking.Load() > 0: //mutant:asks-once-handed-over
 		at.hold = nil
 		return false
-	case at.armed != 0 && at.armed <= at.hold.handOver.until: // soon enough, if for a hold before it //mutant:armed-for-hold-before
+	case at.armed != 0 && at.armed <= at.hold.handOver.until: // it fires soon enough, even if set for an earlier hold //mutant:armed-for-hold-before
 	case at.timer == nil:
 		at.armed = at.hold.handOver.until
 		at.timer = time.AfterFunc(left, func() {
@@ -38,9 +38,9 @@ func (g *localQueues) waitsForHold(at *localQueue) bool {
 	return true
 }
 
-// handOn hands a hold that all its leases have left to the first in line, if
-// its bounds allow that. Else, if it was the local queue's, nobody is handed anything
-// any more, and nobody is admitted until the caller calls left.
+// handOn hands a hold whose leases were all released to the first in line, if the
+// hold's bounds allow that (done). Otherwise, if it was the local queue's hold, it is
+// no longer handed on, and no waiter is admitted until the caller calls left (leaving).
 func (g *localQueues) handOn(h *hold) (done, leaving bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,7 +61,7 @@ func (g *localQueues) handOn(h *hold) (done, leaving bool) {
 	return false, true
 }
 
-// left admits the next once a hold was given back, or is about to be.
+// left admits the next waiter: a hold was given back, or is about to be.
 func (g *localQueues) left(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,7 +71,7 @@ func (g *localQueues) left(name string) {
 	}
 }
 
-// drop admits the first in line where it waits for a hold that is over.
+// drop admits the first in line if it waits for the hold, which has ended.
 func (g *localQueues) drop(h *hold) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -40,11 +40,11 @@ func TestOutage_EndsNoWaitThatTheStoreHasAnsweredSince(t *testing.T) {
 	silent, p := inside[0], inside[1]
 	g.leave(silent, false, store.ErrUnavailable)
 	if !ended(p.outage) {
-		t.Fatal("another claim without an answer does not fail")
+		t.Fatal("an outage does not end another claim that got no answer")
 	}
 	g.answered(p, &refused{when: time.Now()}, true, make(chan store.Notification, 1), "")
 	if ended(p.outage) {
-		t.Error("its next ask ends with the outage before its answer")
+		t.Error("its next ask ends with the outage, although it was answered")
 	}
 	g.leave(p, false, nil)
 }

@@ -4,15 +4,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Losses of holds that have no deadline: no timer of ours ends those, but the
-// word of the store, which comes by itself or in answer to a renewal.
+// Losses of holds that have no deadline. No timer of the engine ends them: the store
+// reports the loss, on its own or in answer to a renewal.
 
-// reportLoss is what a store.LossTeller calls.
+// reportLoss is the callback of a store.LossTeller.
 func (s *scheduler) reportLoss(id store.ID, why error) {
 	s.mu.Lock()
 	h := s.byID[id]
 	if h == nil {
-		// Perhaps of a grant whose answer has not been read yet.
+		// The hold may be one whose grant has not been read yet.
 		s.orphans++ //mutant:loss-told-early-counted
 		s.mu.Unlock()
 		return
@@ -22,17 +22,17 @@ func (s *scheduler) reportLoss(id store.ID, why error) {
 	h.lose(indeterminate(why)) //mutant:loss-store-tells-told
 }
 
-// orphaned is how many losses were reported of holds that are not looked after. A
-// hold keeps the number from before its claim was sent.
+// orphaned returns how many losses were reported of holds that the scheduler did not
+// have. A hold keeps the number from before its claim was sent.
 func (s *scheduler) orphaned() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.orphans
 }
 
-// expect has losses of the hold reported to it from now on. A loss that was
-// reported since its claim was sent may have been its own: then the hold is renewed
-// at once. s.mu is held.
+// expect registers the hold for reports of its loss. If an orphan was reported since
+// its claim was sent, that may have been this hold: it is renewed at once, to find out.
+// s.mu is held.
 func (s *scheduler) expect(h *hold) {
 	s.byID[h.ID] = h
 	if h.orphans != s.orphans { //mutant:loss-told-early-found

@@ -10,18 +10,19 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A multiAcquire is a Several on its way to being leases.
+// A multiAcquire is one acquisition of a Several.
 type multiAcquire struct {
 	e       *engine
-	s       *settings // of what the caller gets
+	s       *settings // of the leases that the caller gets
 	waiting *settings // of a hold that waits for the other names
 	before  string    // names that sort before this one are only tried
-	parts   []*Lease  // one for each want; nil: not yet
-	away    trouble   // what the showing of the tokens meets
-	own     []*Lease  // of parts, not those that the caller had before; set by settle
+	parts   []*Lease  // one for each target; nil: not granted yet
+	away    trouble   // the failures while the tokens are shown
+	own     []*Lease  // the parts that the caller did not have before; set by settle
 }
 
-// all takes the names: first, at no cost, those that the caller has already.
+// all acquires the names. It begins with those that the caller has already, which need
+// no request.
 func (t *multiAcquire) all(ctx context.Context, targets []Target, try bool) (err error) {
 	for i := range targets {
 		if t.parts[i], err = targets[i].ready(ctx); err != nil {
@@ -38,9 +39,9 @@ func (t *multiAcquire) all(ctx context.Context, targets []Target, try bool) (err
 	return nil
 }
 
-// next takes one more name.
+// next acquires one more name.
 func (t *multiAcquire) next(ctx context.Context, w *Target, try bool) (*Lease, error) {
-	during := ctx // ends with what we have already
+	during := ctx // ends with any of the parts so far
 	for _, l := range t.parts {
 		if l != nil {
 			during = l.Context(during) //mutant:loss-end-wait-others
@@ -54,7 +55,7 @@ func (t *multiAcquire) next(ctx context.Context, w *Target, try bool) (*Lease, e
 	if err == nil {
 		return l, nil
 	}
-	if lost := t.lost(); lost != nil && (ctx.Err() == nil || !errors.Is(err, ctx.Err())) { // and that has ended during
+	if lost := t.lost(); lost != nil && (ctx.Err() == nil || !errors.Is(err, ctx.Err())) { // the loss ended the context during
 		if t.e.isClosing() { //mutant:close-between-names
 			lost = w.errorf(store.ErrClosed)
 		}
@@ -66,7 +67,7 @@ func (t *multiAcquire) next(ctx context.Context, w *Target, try bool) (*Lease, e
 	return nil, err
 }
 
-// lost is why one of those we have is ours no more, or nil.
+// lost returns an error if one of the parts so far is no longer valid.
 func (t *multiAcquire) lost() error {
 	for _, l := range t.parts {
 		if l != nil && !l.Valid() {
@@ -76,8 +77,8 @@ func (t *multiAcquire) lost() error {
 	return nil
 }
 
-// undo gives back what was had, in reverse. Once ctx has ended that goes on
-// without the caller.
+// undo gives back the leases, in reverse order. If ctx ends, undo returns and the work
+// goes on in the background.
 func (t *multiAcquire) undo(ctx context.Context) {
 	if t.e.desc.InProcess {
 		giveBack(t.parts)
@@ -94,7 +95,7 @@ func (t *multiAcquire) undo(ctx context.Context) {
 	}
 }
 
-// giveBack says in the log what fails.
+// giveBack releases the leases in reverse order. Failures are only logged.
 func giveBack(parts []*Lease) {
 	for _, l := range slices.Backward(parts) {
 		if l != nil {
@@ -103,8 +104,8 @@ func giveBack(parts []*Lease) {
 	}
 }
 
-// giveBackUnrun gives all back of which the caller has had nothing: a token may
-// have been shown, but no minimum hold is kept.
+// giveBackUnrun gives back leases that the caller never got: a token may have been
+// shown, but no minimum hold is kept.
 func (t *multiAcquire) giveBackUnrun() {
 	for _, l := range t.own {
 		l.hold.unrun.Store(true) //mutant:given-back-if-caller
@@ -117,10 +118,9 @@ func (t *multiAcquire) giveBackUnrun() {
 	}
 }
 
-// finish makes of the parts what the caller is to have, now that all names are
-// there: a minimum hold begins to count, and so does MaxHold; from now on it is
-// the caller who renews, if he is to. If ctx ends meanwhile its caller leaves,
-// and all is given back behind him.
+// finish applies the caller's settings to the parts once all names are granted: a
+// minimum hold and MaxHold begin to count, and under NoRenew automatic renewal ends.
+// If ctx ends meanwhile, finish returns and all parts are released in the background.
 func (t *multiAcquire) finish(ctx context.Context) error {
 	if len(t.parts) == 1 || t.s.MinHold == 0 && t.s.MaxHold == 0 && !t.s.NoRenew {
 		return nil
@@ -134,7 +134,7 @@ func (t *multiAcquire) finish(ctx context.Context) error {
 		select {
 		case done <- err:
 		case <-stop:
-			if err == nil { // else settle has done it
+			if err == nil { // otherwise settle has given them back
 				t.giveBackUnrun() //mutant:left-while-shown
 			}
 		}
@@ -155,10 +155,10 @@ func (t *multiAcquire) finish(ctx context.Context) error {
 	return err
 }
 
-// settle takes the holds from the scheduler, renews them if they have a minimum
-// hold or are not to be renewed any more, and gives them to the scheduler as
-// what they are to be. Until then those with a minimum hold were kept by asking
-// again, which shows no token, so that to give them back keeps no name taken.
+// settle takes the holds from the scheduler, renews them if they have a minimum hold
+// or will not be renewed any more, and returns them to the scheduler with the caller's
+// settings. Until then, holds with a minimum hold were kept by asking again, which
+// shows no token, so that releasing them kept no name closed.
 func (t *multiAcquire) settle(stop <-chan struct{}) (err error) {
 	defer func() {
 		if err != nil {
@@ -190,9 +190,9 @@ func (t *multiAcquire) settle(stop <-chan struct{}) (err error) {
 	return t.lost()
 }
 
-// settle gives a borrowed hold back to the scheduler, under the settings.
+// settle returns a borrowed hold to the scheduler, with the settings.
 func (h *hold) settle(s *settings) error {
-	h.e.sched.mu.Lock() // Close may look at it, which found it before it was borrowed
+	h.e.sched.mu.Lock() // Close may read the hold, if it found it before it was borrowed
 	defer h.e.sched.mu.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -206,7 +206,7 @@ func (h *hold) settle(s *settings) error {
 	h.s, h.unshown = s, nil
 	if s.NoRenew { //mutant:renewed-though-nobody-asked
 		h.renewAt = never
-		h.handOver.left = 0 // who waits for it has its leases renewed //mutant:several-names-without-renewal
+		h.handOver = handOver{} // its waiters expect leases that are renewed //mutant:several-names-without-renewal
 	}
 	if !h.e.sched.put(h, h.deadline, h.renewAt) {
 		return store.ErrClosed
@@ -214,7 +214,7 @@ func (h *hold) settle(s *settings) error {
 	return nil
 }
 
-// renew renews the holds, in one call, which serves the one claim of all.
+// renew renews the holds in one call, with the values of the first one's claim.
 func (t *multiAcquire) renew(own []*Lease, stop <-chan struct{}) error {
 	holds := make([]store.Hold, len(own))
 	for i, l := range own {

@@ -12,29 +12,29 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// notifications brings the store's notifications to those who wait. There is one subscription
-// for all of them, made when the first has to wait and kept until close.
+// notifications passes the store's notifications to waiters and holds. All share one
+// subscription, which is made when the first needs it and kept until close.
 type notifications struct {
 	e       *engine
-	watcher store.Watcher // nil: this store cannot wake anybody
+	watcher store.Watcher // nil: this store has no notifications
 
 	mu         sync.Mutex
 	waiting    map[store.ID]chan store.Notification
-	holds      map[store.ID]*hold // of which somebody wants to know whether they are asked for
-	unheard    recent             // whom notifications were for that nobody listened to
+	holds      map[store.ID]*hold // holds that notifications renew: see AskedToGiveUp
+	unheard    recent             // ids of notifications without a listener
 	subscribed bool
-	under      chan struct{} // closed when the subscribing under way ends; nil: none is
-	again      clock.Instant // after a failure: not before
-	noNotify   bool          // the newest failure was that nobody can listen here
+	under      chan struct{} // closed when the subscribe call under way ends; nil: there is none
+	again      clock.Instant // after a failure: no new subscription before this
+	noNotify   bool          // the newest failure was that the server has no notifications
 }
 
 const (
-	// resubscribeAfter is how long a failed subscription is left alone; until
-	// then waiters poll.
+	// resubscribeAfter is how long after a failure the next subscription is tried;
+	// until then waiters poll.
 	resubscribeAfter = 5 * time.Second
-	// noNotifyFor is how long no subscription is tried after the store said that this
-	// server has no notifications. That is no outage, and a try delays its claim; but
-	// a proxy in between may change while this process lives.
+	// noNotifyFor is how long no subscription is tried after the store reported that
+	// this server has no notifications. That is no outage, and each try delays a claim;
+	// but a proxy in between may be changed while this process lives.
 	noNotifyFor = 10 * time.Minute
 )
 
@@ -45,23 +45,23 @@ func (h *notifications) init(e *engine) {
 	h.holds = map[store.ID]*hold{}
 }
 
-// ready reports whether notifications come.
+// ready reports whether the subscription has been made.
 func (h *notifications) ready() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.subscribed
 }
 
-// toCome reports whether notifications do not come yet and may once somebody subscribes:
-// not where that has just failed.
+// toCome reports whether there is no subscription yet but one can be tried, or is being
+// tried: not shortly after a failure.
 func (h *notifications) toCome() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.watcher != nil && !h.subscribed && (h.under != nil || h.e.now() >= h.again) //mutant:nobody-can-listen-tried-first
 }
 
-// subscribe sees to it that notifications come, and returns when they do, when that
-// failed, or when ctx ends. A caller who leaves does not stop it.
+// subscribe starts the subscription if there is none, and returns when that has succeeded
+// or failed, or when ctx ends. The subscription goes on when ctx ends.
 func (h *notifications) subscribe(ctx context.Context, s *settings) {
 	under := h.begin(s)
 	if under == nil {
@@ -74,8 +74,9 @@ func (h *notifications) subscribe(ctx context.Context, s *settings) {
 	}
 }
 
-// begin begins to subscribe, unless notifications come already or that failed a moment
-// ago: then it returns nil, else what is closed when it has ended.
+// begin starts to subscribe, and returns a channel that is closed when that has ended. It
+// returns nil if the store has no notifications, there is a subscription already, or one
+// has failed recently.
 func (h *notifications) begin(s *settings) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,7 +106,7 @@ func (h *notifications) watch(s *settings, under chan struct{}) {
 	h.under = nil
 	var listen []*hold
 	if err == nil {
-		// Who has polled until now polls once more; a hold may have been asked for while nobody listened.
+		// Waiters may have missed a notification, and so may holds that a waiter asks for.
 		listen = h.wakeAll() //mutant:subscribed-again-looked
 	}
 	h.mu.Unlock()
@@ -118,8 +119,8 @@ func (h *notifications) watch(s *settings, under chan struct{}) {
 	}
 }
 
-// stop ends the subscription where the store outlives the engine. Nobody waits
-// or subscribes any more.
+// stop ends the subscription, as the store may outlive the engine. By then, nothing
+// waits or subscribes any more.
 func (h *notifications) stop() {
 	if u, ok := h.watcher.(store.Unwatcher); ok {
 		u.Unwatch(h.e.process) //mutant:closed-stays-subscribed
@@ -139,8 +140,8 @@ func (h *notifications) remove(id store.ID) {
 	delete(h.waiting, id)
 }
 
-// addHold registers a hold whose notifications renew it, and reports whether there was one
-// before anybody listened.
+// addHold registers a hold that its notifications will renew. It reports whether one
+// came before that.
 func (h *notifications) addHold(of *hold) (missed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -154,14 +155,14 @@ func (h *notifications) removeHold(of *hold) {
 	delete(h.holds, of.ID)
 }
 
-// deliver is what the store calls. It never blocks.
+// deliver is the callback of the store. It never blocks.
 func (h *notifications) deliver(notification store.Notification) {
 	for _, of := range h.wake(notification) {
 		h.e.sched.notified(of)
 	}
 }
 
-// wake wakes the waiters that the notification is for, and returns the holds.
+// wake wakes the waiters that the notification is for, and returns the holds it is for.
 func (h *notifications) wake(notification store.Notification) (holds []*hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,13 +176,13 @@ func (h *notifications) wake(notification store.Notification) (holds []*hold) {
 	if of != nil {
 		holds = append(holds, of) //mutant:asked-with-next-renewal
 	}
-	if ch == nil && of == nil && notification.Token == 0 { // else it is of a grant
+	if ch == nil && of == nil && notification.Token == 0 { // one with a token is of a grant
 		h.unheard.add(notification.ID) //mutant:unheard-is-forgotten
 	}
 	return holds
 }
 
-// recent is the newest ids of those that were put in.
+// recent has the newest ids that were added.
 type recent struct {
 	all  [128]store.ID
 	next int
@@ -213,7 +214,7 @@ func put(ch chan store.Notification, notification store.Notification) {
 	default:
 	}
 	if notification.Token == 0 {
-		return // whatever is in there causes a poll as well
+		return // the notification in ch causes a poll as well
 	}
 	select {
 	case <-ch:

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An Event is something that became of a claim or of a hold. The root package
-// says of each kind and field what it means: its own are these.
+// An Event is something that happened to a claim or a hold. Package holdfast
+// documents each kind and field.
 type Event struct {
 	Kind  EventKind
 	Name  string
@@ -51,7 +51,7 @@ var eventKinds = map[EventKind]string{
 	EventWaiting: "waiting",
 }
 
-// String is a word or two, as "lost".
+// String returns the kind in words, such as "lost".
 func (k EventKind) String() string {
 	if s, ok := eventKinds[k]; ok {
 		return s
@@ -59,8 +59,8 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event %d", int8(k))
 }
 
-// stamp is the time at which something begins whose end the observer receives; 0
-// without an observer, as reading the clock costs much on a fast store.
+// stamp returns the current time, from which a later event counts. Without an observer
+// it returns 0, as reading the clock is expensive compared with a fast store.
 func (e *engine) stamp(s *settings) clock.Instant {
 	if s.Observer == nil {
 		return 0
@@ -68,8 +68,8 @@ func (e *engine) stamp(s *settings) clock.Instant {
 	return e.now()
 }
 
-// observe tells the observer of the hold. It must not be called with a lock
-// held: the observer is the user's code.
+// observe reports an event of the hold to the observer. No lock may be held, as the
+// observer is the user's code.
 func (h *hold) observe(kind EventKind, after time.Duration, err error) {
 	h.s.notify(h.event(kind, after, err))
 }
@@ -82,10 +82,10 @@ func (h *hold) event(kind EventKind, after time.Duration, err error) Event {
 	}
 }
 
-// age is how long the hold has been held, if there is an observer.
+// age returns how long the hold has been held; without an observer, 0.
 func (h *hold) age() time.Duration { return h.e.stamp(h.s).Sub(h.since) }
 
-// notify tells the observer, if there is one.
+// notify passes the event to the observer, if there is one.
 func (s *settings) notify(e Event) {
 	if s.Observer != nil {
 		defer s.survive(e.Kind) //mutant:observer-panics
@@ -93,16 +93,16 @@ func (s *settings) notify(e Event) {
 	}
 }
 
-// survive ends a panic of the observer and logs it: it is called between the
-// steps of the work, and what it counts must not cost a lease.
+// survive recovers from a panic of the observer and logs it. The observer is called
+// between steps of the engine's work, and a bug in it must not cost a lease.
 func (s *settings) survive(kind EventKind) {
 	if p := recover(); p != nil {
 		s.Logger.Error("holdfast: Options.Observer panicked; the event is dropped and the lease is not affected", "event", kind.String(), "panic", p, "stack", string(debug.Stack()))
 	}
 }
 
-// observeEnd reports the end of the hold to the observer, unless its beginning was
-// not reported.
+// observeEnd reports the end of the hold to the observer, unless the hand-over of the
+// hold has not been reported yet.
 func (h *hold) observeEnd(err error) {
 	h.mu.Lock()
 	silent := h.silent
@@ -112,7 +112,7 @@ func (h *hold) observeEnd(err error) {
 	}
 }
 
-// endOf is the kind of the end of a hold.
+// endOf returns the kind of the event at the end of a hold.
 func endOf(err error) EventKind {
 	if errors.Is(err, store.ErrLost) {
 		return EventLost //mutant:loss-release-finds-release
@@ -120,8 +120,8 @@ func endOf(err error) EventKind {
 	return EventReleased
 }
 
-// failed tells the observer that a claim which began at that instant got no
-// hold, if err is not nil, and returns err. What Close has ended is no news.
+// failed returns err. If err is not nil, it reports to the observer that a claim got no
+// hold, unless Shutdown or Close ended it.
 func (w *Target) failed(of *values, id store.ID, began clock.Instant, err error) error {
 	s := w.l.s
 	if err == nil || s.Observer == nil || errors.Is(err, store.ErrClosed) {
@@ -135,10 +135,10 @@ func (w *Target) failed(of *values, id store.ID, began clock.Instant, err error)
 	return err
 }
 
-// failed is that of a claim that has asked the store.
+// failed is Target.failed for a claim that has asked the store.
 func (r *request) failed(err error) error { return r.w.failed(&r.values, r.claim.ID, r.began, err) }
 
-// event is one of a claim that began at the instant and has no hold.
+// event makes an event of a claim that has no hold.
 func (w *Target) event(kind EventKind, of *values, id store.ID, began clock.Instant, err error) Event {
 	return Event{
 		Kind: kind, Name: w.name, Store: w.l.e.desc.Store, After: w.l.e.now().Sub(began), Err: err,
@@ -147,14 +147,14 @@ func (w *Target) event(kind EventKind, of *values, id store.ID, began clock.Inst
 	}
 }
 
-// A renewalReport is what is reported of a renewal once no mutex is held.
+// A renewalReport is an event of a renewal, to be reported once no lock is held.
 type renewalReport struct {
 	s *settings
 	e Event
 }
 
-// renewalReport is made while the scheduler's lock is held, as without it the
-// hold may be handed on.
+// renewalReport makes the report. The scheduler's lock is held, as otherwise the hold
+// may be handed on meanwhile.
 func (h *hold) renewalReport(late time.Duration, err error) renewalReport {
 	if err != nil {
 		return renewalReport{h.s, h.event(EventRenewalFailed, late, indeterminate(err))}

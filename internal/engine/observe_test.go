@@ -17,6 +17,6 @@ func TestObserver_WithoutOneNothingIsAllocated(t *testing.T) {
 		h.observeEnd(store.ErrLost)
 		_ = w.failed(nil, store.ID{}, 0, store.ErrHeld)
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want none", n)
 	}
 }

@@ -10,22 +10,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ThisProcess is the owner of what this process claims unless the options say
-// otherwise.
+// ThisProcess returns the owner of this process's claims, unless the options name
+// another.
 var ThisProcess = sync.OnceValue(func() store.Owner {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
 	o := store.Owner{Host: host, PID: os.Getpid(), Program: filepath.Base(os.Args[0])}
-	// On Linux a pid means something only together with its namespace.
+	// On Linux a PID is unique only within its namespace.
 	if ns, err := os.Readlink("/proc/self/ns/pid"); err == nil {
 		o.Space = strings.TrimSuffix(strings.TrimPrefix(ns, "pid:["), "]")
 	}
 	return o
 })
 
-// Short rounds a duration for people.
+// Short formats a duration, rounded for people.
 func Short(d time.Duration) string {
 	switch {
 	case d < 0:

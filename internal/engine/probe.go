@@ -7,10 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What tests of the API look into or bring about that no caller can. Nothing
-// else uses it.
+// This file lets tests of the API inspect or cause what callers cannot. Only tests use it.
 
-// The bounds that tests of the API go by.
+// The bounds that tests of the API use.
 const (
 	Margin           = margin
 	MostInside       = mostInside
@@ -25,45 +24,45 @@ const (
 	EventKinds       = int(EventWaiting)
 )
 
-// Why a lease that ended by itself is over.
+// Reasons for the end of a lease that was not released.
 var (
 	ErrTimeOver = errTimeOver
 	ErrMaxHold  = errMaxHold
 )
 
-// A Probe is of the hold of a lease.
+// A Probe gives tests access to the hold of a lease.
 type Probe struct{ l *Lease }
 
-// Probe looks into the lease.
+// Probe returns the probe of the lease.
 func (l *Lease) Probe() Probe { return Probe{l} }
 
-// Hold is what the store knows of the hold.
+// Hold returns the hold as the store knows it.
 func (p Probe) Hold() store.Hold { return p.l.hold.Hold }
 
-// Weight is what the lease weighs now.
+// Weight returns the weight of the lease now.
 func (p Probe) Weight() int64 { return p.l.weight.Load() }
 
-// Contexts is how many contexts are kept for the lease.
+// Contexts returns how many contexts are kept for the lease.
 func (p Probe) Contexts() int {
 	p.l.hold.mu.Lock()
 	defer p.l.hold.mu.Unlock()
 	return len(p.l.joined)
 }
 
-// Forget drops the hold as if its process had died: nobody renews it, and no
-// timer ends it.
+// Forget drops the hold as if its process had died: it is not renewed, and no timer
+// ends it.
 func (p Probe) Forget() { p.l.hold.e.sched.remove(p.l.hold) }
 
-// Leave is the first half of a Release: the lease is over. What it returns is
-// the second.
+// Leave does the first half of a Release, which ends the lease. It returns a function
+// that does the second half.
 func (p Probe) Leave() (give func() error) {
 	h := p.l.hold
 	h.leave(p.l)
 	return func() error { return h.give(true) }
 }
 
-// HandOn hands the hold, which its lease has left, to the first in line, who
-// does not see it before meanwhile has returned. It says whether there was one.
+// HandOn calls meanwhile, and then hands the hold, whose lease was released, to the
+// first in line. It reports whether that was allowed. It locks the local queues.
 func (p Probe) HandOn(meanwhile func()) bool {
 	h := p.l.hold
 	g := &h.e.queues
@@ -80,32 +79,32 @@ func (p Probe) HandOn(meanwhile func()) bool {
 	return true
 }
 
-// Lose loses the hold, whose time is over.
+// Lose ends the hold as if its time had passed.
 func (p Probe) Lose() {
 	p.Forget()
 	p.l.hold.lose(errTimeOver)
 }
 
-// HandOnTo hands the hold, which its lease has left, to a claim of the target, and
-// reports whether that is allowed.
+// HandOnTo hands the hold, whose lease was released, to a claim of the target, and
+// reports whether that was allowed.
 func (p Probe) HandOnTo(w *Target) bool {
 	return p.l.hold.e.sched.handOn(context.Background(), p.l.hold, w) != nil
 }
 
-// Options are the Locker's, with the defaults.
+// Options returns the Locker's options, with the defaults.
 func (l *Locker) Options() Options { return l.s.Options }
 
-// PositionTTL is for how long a position in the queue is asked for at a time.
+// PositionTTL returns the TTL with which a queue position is asked for.
 func (l *Locker) PositionTTL() time.Duration { return l.s.positionTTL }
 
-// Waits is how many of the process wait for the name.
+// Waits returns how many claims of the process wait for the name.
 func (l *Locker) Waits(name string) int {
 	l.e.queues.mu.Lock()
 	defer l.e.queues.mu.Unlock()
 	return l.e.queues.waits(name)
 }
 
-// Waiters is how much is kept for those who wait, or lead.
+// Waiters returns how many entries are kept for waiters, notified holds and leaders.
 func (l *Locker) Waiters() int {
 	l.e.queues.mu.Lock()
 	defer l.e.queues.mu.Unlock()
@@ -116,15 +115,15 @@ func (l *Locker) Waiters() int {
 	return len(l.e.queues.m) + len(l.e.queues.past) + len(l.e.notifications.waiting) + len(l.e.notifications.holds) + len(l.e.leading.m)
 }
 
-// Holds is how many holds are renewed.
+// Holds returns how many holds the scheduler has.
 func (l *Locker) Holds() int {
 	l.e.sched.mu.Lock()
 	defer l.e.sched.mu.Unlock()
 	return len(l.e.sched.holds)
 }
 
-// Refuse refuses new claims, as a Close that begins.
+// Refuse refuses new claims, as Close does when it begins.
 func (l *Locker) Refuse() { l.e.refuse() }
 
-// Subscribe does what the first does who has to wait.
+// Subscribe subscribes to notifications, as the first waiter does.
 func (l *Locker) Subscribe(ctx context.Context) { l.e.notifications.subscribe(ctx, l.s) }

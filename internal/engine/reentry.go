@@ -7,10 +7,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// reenter looks at the leases that ctx comes from. It returns another lease of
-// the hold of one of them, if that was asked for and the lease covers the target;
-// else ErrDeadlock if they are in the target's way, as its caller would wait for
-// itself; else neither. If one is lost, ctx has ended afterwards.
+// reenter checks the leases from which ctx is derived. If Reentrant is set and one of
+// them covers the target, it returns another lease of that one's hold. Otherwise, if
+// they block the target, it returns ErrDeadlock, as the caller would wait for itself.
+// Otherwise it returns neither. If one of the leases of the name is lost, ctx has ended
+// when reenter returns.
 func (w *Target) reenter(ctx context.Context) (*Lease, error) {
 	var blocking *Lease
 	own, least := int64(0), w.limit
@@ -21,7 +22,7 @@ func (w *Target) reenter(ctx context.Context) (*Lease, error) {
 			continue
 		}
 		if !l.Valid() { //mutant:released-enters-again
-			// The timer that ends ctx may be late: what is claimed under a lost lease is not to become a new hold.
+			// The timer that ends ctx may be late: a claim under a lost lease must not become a new hold.
 			l.hold.checkClock() //mutant:lost-claims-afresh
 			continue
 		}
@@ -30,11 +31,11 @@ func (w *Target) reenter(ctx context.Context) (*Lease, error) {
 				return again, nil
 			}
 			if !l.Valid() {
-				continue // it was released just now
+				continue // it ended just now
 			}
 		}
 		own += l.weight.Load()
-		least = min(least, l.hold.limit) // what is held fits under the total of each who holds //mutant:own-total-alone-blocks
+		least = min(least, l.hold.limit) // the total held is at most the limit of each holder //mutant:own-total-alone-blocks
 		if w.limit == store.Full || own+w.weight > least {
 			blocking = l
 		}
@@ -52,17 +53,17 @@ func (w *Target) reenter(ctx context.Context) (*Lease, error) {
 	return nil, w.blocksItself(blocking, do)
 }
 
-// blocksItself is the error of a target whose own context has the lease, and what
-// to do about it.
+// blocksItself returns the error of a target that is blocked by a lease from which its
+// own context is derived. do is the advice in the error.
 func (w *Target) blocksItself(l *Lease, do string) error {
 	return w.errorf(fmt.Errorf("%w: its context is that of %s, token %d, for which it would wait; %s",
 		store.ErrDeadlock, l.what(), l.Token(), do))
 }
 
-// covers reports whether who has the lease has all that the target asks for: a
-// write lock covers a write and a read lock, an upgradeable read lock that and a
-// read lock, and a write lock too while it is upgraded; a read lock covers a
-// read lock. Slots cover nothing: two more are two more.
+// covers reports whether the lease includes all that the target asks for. A write
+// lock covers a write and a read lock. An upgradeable read lock covers an
+// upgradeable one and a read lock and, while it is upgraded, a write lock. A read
+// lock covers a read lock. Slots cover nothing: two more are two more.
 func (l *Lease) covers(w *Target) bool {
 	if w.limit != store.Full || l.hold.limit != store.Full || w.weight > l.weight.Load() { //mutant:read-lease-covers-write
 		return false
@@ -70,8 +71,8 @@ func (l *Lease) covers(w *Target) bool {
 	return w.weight != store.Upgradeable || l.hold.changer != nil //mutant:write-lock-covers-upgradeable
 }
 
-// again makes one more lease of the hold, or returns nil if the lease is over,
-// or covers the target no more.
+// again makes one more lease of the hold, or returns nil if the lease has ended or
+// no longer covers the target.
 func (l *Lease) again(w *Target) *Lease {
 	h := l.hold
 	h.mu.Lock()
@@ -82,7 +83,7 @@ func (l *Lease) again(w *Target) *Lease {
 	return h.lease(w, l.token, l.values)
 }
 
-// what names the lease in an error.
+// what describes the lease in an error.
 func (l *Lease) what() string {
 	switch {
 	case l.hold.limit != store.Full:

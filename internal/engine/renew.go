@@ -14,18 +14,18 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A batch is holds that are renewed in one call.
+// A batch has the holds that are renewed in one call.
 type batch struct {
 	lane  lane
 	cut   clock.Instant // when the holds were found to be due
 	holds []*hold
-	done  chan struct{} // closed when the answers were read
+	done  chan struct{} // closed when the answers have been read
 }
 
-// A lane is what the holds of a batch have in common, so that none of them keeps
-// the others waiting: how long their calls may take, and whether their newest
-// renewals were answered. What was not answered is likely not to be again, as
-// where one server of several is frozen.
+// A lane is what the holds of a batch have in common, so that no hold delays the
+// others: how long their calls may take, and whether their newest renewals were
+// answered. If one was not, the next is likely not to be answered either, for example
+// if one of several servers is frozen.
 type lane struct {
 	bound  time.Duration
 	silent bool
@@ -35,8 +35,8 @@ func (h *hold) lane() lane {
 	return lane{h.s.callTime(), h.retries > 0} //mutant:unanswered-goes-with-rest
 }
 
-// values are those of the one hold that is asked for again, which waits for other
-// names; what is renewed together has none.
+// values returns the values of the only hold if that is asked for again while its claim
+// waits for other names. A batch of renewals has no values.
 func (b *batch) values() *values {
 	if h := b.holds[0]; h.unshown != nil {
 		return h.values
@@ -44,13 +44,13 @@ func (b *batch) values() *values {
 	return nil //mutant:values-of-batch
 }
 
-// serving is ctx with the claims that a call for the holds serves.
+// serving returns ctx with the contexts of the claims that a call for the holds serves.
 func (s *scheduler) serving(ctx context.Context, holds []*hold) context.Context {
-	if s.e.desc.InProcess { // it has no driver //mutant:batch-in-no-trace
+	if s.e.desc.InProcess { // there is no driver //mutant:batch-in-no-trace
 		return ctx
 	}
 	return store.ForClaims(ctx, func() []context.Context {
-		s.mu.Lock() // one may be handed on meanwhile
+		s.mu.Lock() // a hold may be handed on meanwhile
 		defer s.mu.Unlock()
 		all := make([]context.Context, len(holds))
 		for i, h := range holds {
@@ -60,10 +60,9 @@ func (s *scheduler) serving(ctx context.Context, holds []*hold) context.Context 
 	})
 }
 
-// callTime bounds the renewals of a hold, and the changes that keep them waiting:
-// so that there is time for another renewal before the hold is lost. It is
-// rounded down to one of a few values, as holds with different ones are not
-// renewed in one call.
+// callTime bounds the renewals of a hold, and the changes that delay them, so that
+// there is time for another renewal before the hold is lost. It is rounded down to
+// one of a few values, as holds with different values do not share a call.
 func (s *settings) callTime() time.Duration {
 	d := min(longestCall, s.RenewEvery)
 	if s.TTL > 0 {
@@ -75,8 +74,8 @@ func (s *settings) callTime() time.Duration {
 	return d
 }
 
-// slot waits until the batch may be sent, and returns what is called when it has
-// been answered. One that hangs gives its slot to others.
+// slot waits until the batch may be sent. The caller calls free when the batch has been
+// answered. A batch that hangs gives its slot to others.
 func (s *scheduler) slot(b *batch) (free func()) {
 	if s.e.desc.InProcess {
 		return func() {}
@@ -97,7 +96,7 @@ func (s *scheduler) slot(b *batch) (free func()) {
 // renew sends one batch and reads the answers.
 func (s *scheduler) renew(b batch) {
 	defer s.slot(&b)()
-	s.mu.Lock()                                                                     // what ended while the batch waited for its slot is not renewed
+	s.mu.Lock()                                                                     // a hold that ended while the batch waited for its slot is not renewed
 	b.holds = slices.DeleteFunc(b.holds, func(h *hold) bool { return h.index < 0 }) //mutant:ended-renewed
 	asked := make([]store.Hold, len(b.holds))
 	for i, h := range b.holds {
@@ -122,12 +121,12 @@ func (s *scheduler) renew(b batch) {
 	})
 	now := s.e.now() //mutant:deadline-counts-reply
 
-	var tell []func() // without the lock: a logger may be slow
+	var tell []func() // called without the lock, as a logger may be slow
 	s.mu.Lock()
 	var seen []renewalReport
 	for i, h := range b.holds {
 		err := answers[i].Err   //mutant:name-failure-fails-batch
-		if h.flight == b.done { // else All waits for this, and has it then
+		if h.flight == b.done { // otherwise a multiAcquire has borrowed it and waits for done
 			h.flight = nil
 		}
 		if err == nil && h.changer.forgotten(&answers[i]) {
@@ -139,7 +138,7 @@ func (s *scheduler) renew(b batch) {
 			answers[i].Err, h.reported = err, err
 		}
 		if h.index < 0 {
-			continue // over meanwhile: the answer revives nothing
+			continue // the hold ended meanwhile: the answer does not revive it
 		}
 		if why := h.renewed(answers[i], b.cut, sent, now); why != nil {
 			s.out(h)
@@ -159,9 +158,9 @@ func (s *scheduler) renew(b batch) {
 		}
 		if log := h.s.Logger; err == nil {
 			clear(s.away) //mutant:warning-ever
-		} else if h.retries == 1 { // once a hold, not once a try
+		} else if h.retries == 1 { // once per hold, not per try
 			level := slog.LevelDebug
-			if !s.away[log] { // and of all holds that an outage hits, the first
+			if !s.away[log] { // in an outage, only the first hold warns
 				s.away[log], level = true, slog.LevelWarn //mutant:each-lease-warns-outage
 			}
 			if log.Enabled(context.Background(), level) {
@@ -187,24 +186,24 @@ func (s *scheduler) renew(b batch) {
 	}
 }
 
-// askAgain pushes the expiry of a hold whose token must not be shown yet.
-// What the store has forgotten is lost, and not made again.
+// askAgain extends a hold whose token must not be shown yet, by an ask. A hold that
+// the store has forgotten is lost, not recreated.
 func (e *engine) askAgain(ctx context.Context, c store.Claim, token int64) store.Renewal {
 	c.Try = true
 	a, err := e.store.Ask(ctx, c)
 	if err == nil && (!a.Granted || a.Token != token) { //mutant:store-forgot-made-again
 		if a.Granted {
-			_ = e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID, Announce: c.Announce}) // else it is gone after the TTL
+			_ = e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID, Announce: c.Announce}) // if this fails, the new grant expires with its TTL
 		}
 		err = store.ErrLost
 	}
 	return store.Renewal{Err: err, TTL: a.TTL, From: a.From}
 }
 
-// renewed reads the answer to a renewal that was due, was sent and came at these
-// instants, and returns an error if the hold is lost. By the clock first: an
-// answer that comes after the deadline revives nothing. The next renewal counts from when this one was
-// due, so that holds which were renewed together are again.
+// renewed applies the answer to a renewal that was due at cut, sent at sent and
+// answered at now. It returns an error if the hold is lost. It checks the clock first:
+// an answer after the deadline does not revive the hold. The next renewal counts from
+// cut, so that holds that were renewed together stay together.
 func (h *hold) renewed(r store.Renewal, cut, sent, now clock.Instant) error {
 	switch {
 	case h.deadline <= now: //mutant:answer-after-deadline-revives
@@ -224,7 +223,7 @@ func (h *hold) renewed(r store.Renewal, cut, sent, now clock.Instant) error {
 	case errors.Is(r.Err, store.ErrLost): //mutant:ours-asked-again
 		return r.Err
 	}
-	// Indeterminate, or refused for now: ours until the deadline, so try again soon.
+	// Indeterminate, or refused for now: the hold lasts until its deadline, so try again soon.
 	h.retries++
 	pause := min(h.s.RenewEvery/4, (10*time.Millisecond)<<min(h.retries, 6))
 	h.renewAt = now.Add(jitter(pause)) //mutant:unclear-renewal-tried-again
@@ -232,7 +231,7 @@ func (h *hold) renewed(r store.Renewal, cut, sent, now clock.Instant) error {
 	return nil
 }
 
-// jitter is d ± 20 %.
+// jitter returns d ± 20 %.
 func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }

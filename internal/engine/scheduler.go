@@ -12,35 +12,35 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The scheduler looks after all holds of an engine: it has them renewed, many
-// at once, and ends those whose time is over. It is a heap and one timer; a
-// goroutine runs only while a renewal is under way.
+// A scheduler renews all holds of an engine, many in one call, and ends those whose
+// time has passed. It is a heap and one timer; goroutines run only for ticks and
+// renewals.
 type scheduler struct {
 	e *engine
 
 	mu    sync.Mutex
 	holds holdHeap
 	timer *time.Timer
-	armed clock.Instant         // when the timer fires; 0: it does not
-	away  map[*slog.Logger]bool // who was warned since the store answered last
-	turns uint64                // how many renewals were begun
+	armed clock.Instant         // when the timer fires; 0: not set
+	away  map[*slog.Logger]bool // loggers that got a warning since the store last answered
+	turns uint64                // how many renewals have begun
 
-	// Where holds have no deadline: see losses.go.
-	byID    map[store.ID]*hold // those that are looked after
-	orphans uint64             // losses reported of holds that are not looked after
+	// For holds without a deadline: see losses.go.
+	byID    map[store.ID]*hold // those in the heap
+	orphans uint64             // losses reported of holds that are not in the heap
 
-	slots [2]chan struct{} // bound the batches under way: of those that were answered last time, and of the others
+	slots [2]chan struct{} // bound the batches under way: [0] for holds whose last renewal was answered, [1] for others
 }
 
 const (
-	// bootCheck is how often the clock is looked at while anything is held, as
-	// a timer does not run while the machine is suspended.
+	// bootCheck is how often the clock is read while there are holds, as timers do not
+	// run while the machine is suspended.
 	bootCheck = time.Second
 	// batchSize is how many holds are renewed in one call.
 	batchSize = 1000 //mutant:call-each-lease
-	// batches is how many calls are under way at most, of those that have been so
-	// for less than grace, or an eighth of their bound: a call that hangs keeps no
-	// other from being sent.
+	// batches is how many calls may be under way in each of the slots. A call counts
+	// for grace, or for an eighth of its bound if that is less, so that a call that
+	// hangs does not block others.
 	batches = 4
 	grace   = 250 * time.Millisecond
 )
@@ -58,8 +58,8 @@ func (s *scheduler) init(e *engine) {
 	s.byID = map[store.ID]*hold{}
 }
 
-// add begins to look after a hold that is ours until deadline and is to be
-// renewed at renewAt. It returns false if the engine is closing.
+// add adds a hold that lasts until deadline, to be renewed at renewAt. It returns
+// false if the engine is closing.
 func (s *scheduler) add(h *hold, deadline, renewAt clock.Instant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +87,8 @@ func (s *scheduler) put(h *hold, deadline, renewAt clock.Instant) bool {
 	return true
 }
 
-// remove stops looking after a hold. It returns what is closed when the
-// renewal under way has ended, or nil, and the last deadline.
+// remove takes out a hold. It returns its last deadline, and a channel that is closed
+// when the renewal under way has ended; nil: there is none.
 func (s *scheduler) remove(h *hold) (flight <-chan struct{}, deadline clock.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +96,8 @@ func (s *scheduler) remove(h *hold) (flight <-chan struct{}, deadline clock.Inst
 	return h.flight, h.deadline
 }
 
-// borrow stops looking after a hold, as its user renews it. Until done is closed,
-// a release of the hold waits.
+// borrow takes out a hold that the caller will renew. It waits for the renewal under
+// way. A release of the hold waits until done is closed.
 func (s *scheduler) borrow(h *hold, done chan struct{}) {
 	s.mu.Lock()
 	s.out(h)
@@ -109,9 +109,8 @@ func (s *scheduler) borrow(h *hold, done chan struct{}) {
 	}
 }
 
-// lend keeps renewals of the hold away while another operation on it is under
-// way, once the one that is has ended. What it returns is for returned; nil: the
-// hold is over.
+// lend waits until no operation on the hold is under way, and then blocks renewals
+// until returned is called with its result. It returns nil if the hold has ended.
 func (s *scheduler) lend(h *hold) (lent chan struct{}) {
 	for {
 		s.mu.Lock()
@@ -129,8 +128,8 @@ func (s *scheduler) lend(h *hold) (lent chan struct{}) {
 	}
 }
 
-// returned ends what lend began, and returns the error with which the operation
-// was answered, or that the hold is lost: by the clock first, then by the answer.
+// returned ends what lend began. It returns the error of the operation, or that of the
+// loss if the hold is lost. It goes by the clock first, then by the answer.
 func (s *scheduler) returned(h *hold, lent chan struct{}, err error) error {
 	now := s.e.now()
 	s.mu.Lock()
@@ -158,7 +157,7 @@ func (s *scheduler) returned(h *hold, lent chan struct{}, err error) error {
 	return err
 }
 
-// out takes the hold out of the heap.
+// out takes the hold out of the heap. s.mu is held.
 func (s *scheduler) out(h *hold) {
 	if h.index >= 0 {
 		heap.Remove(&s.holds, h.index)
@@ -172,7 +171,7 @@ func (s *scheduler) out(h *hold) {
 	}
 }
 
-// next is when the scheduler has to look at the hold.
+// next returns when the scheduler must handle the hold.
 func (h *hold) next() clock.Instant {
 	at := h.deadline
 	if h.endAt != 0 {
@@ -184,8 +183,8 @@ func (h *hold) next() clock.Instant {
 	return at
 }
 
-// moved puts a hold in its place when what the scheduler has to do for it, or
-// when, has changed. s.mu is held.
+// moved puts a hold in its new place in the heap, after a change of when the scheduler
+// must handle it. s.mu is held.
 func (s *scheduler) moved(h *hold) {
 	if h.toRenew && h.flight == nil { //mutant:notified-during-renewal
 		h.toRenew, h.renewAt = false, min(h.renewAt, s.e.now())
@@ -194,8 +193,8 @@ func (s *scheduler) moved(h *hold) {
 	heap.Fix(&s.holds, h.index)
 }
 
-// arm sets the timer to the earliest of what has to be done, unless it fires
-// before that anyway.
+// arm sets the timer to when the first hold must be handled, unless it fires before
+// that anyway. s.mu is held.
 func (s *scheduler) arm() {
 	if len(s.holds) == 0 || s.e.isEnding() { //mutant:shutdown-renews-nothing
 		return
@@ -217,7 +216,7 @@ func (s *scheduler) arm() {
 	s.timer.Reset(d)
 }
 
-// tick does what is due.
+// tick starts the renewals that are due, and ends the holds whose time has passed.
 func (s *scheduler) tick() {
 	if !s.e.enter() {
 		return
@@ -229,7 +228,7 @@ func (s *scheduler) tick() {
 	over := s.due(now)
 	s.arm()
 	s.mu.Unlock()
-	// All are ended before any is reported: a log and an observer take their time.
+	// End all before reporting any, as a logger or an observer may be slow.
 	var ended []func()
 	for _, h := range over {
 		if tell := s.end(h, now); tell != nil {
@@ -241,15 +240,15 @@ func (s *scheduler) tick() {
 	}
 }
 
-// due starts the renewals that are due and returns the holds that are over,
-// which it takes out. s.mu is held.
+// due starts the renewals that are due. It takes out the holds whose time has
+// ended, and returns them. s.mu is held.
 func (s *scheduler) due(now clock.Instant) (over []*hold) {
 	batches := map[lane]*batch{}
 	for len(s.holds) > 0 {
 		h := s.holds[0]
 		by := now
 		if len(batches) > 0 {
-			by = now.Add(h.s.RenewEvery / 16) // what is nearly due goes with the rest //mutant:nearly-due-waits
+			by = now.Add(h.s.RenewEvery / 16) // holds that are nearly due go with the rest //mutant:nearly-due-waits
 		}
 		if h.at > by {
 			break
@@ -260,9 +259,9 @@ func (s *scheduler) due(now clock.Instant) (over []*hold) {
 			continue
 		}
 		if h.flight != nil || h.renewAt > by {
-			break // its end is near, but has not come
+			break // it is in the heap for its end, which has not come
 		}
-		if h.unshown != nil { // asked for by itself
+		if h.unshown != nil { // it needs an ask of its own
 			one := batch{lane: h.lane(), cut: now}
 			s.take(&one, h) //mutant:kept-other-names-never
 			s.start(one)
@@ -301,20 +300,21 @@ func (s *scheduler) take(b *batch, h *hold) {
 
 func (s *scheduler) start(b batch) { s.e.work.Go(func() { s.renew(b) }) }
 
-// over reports whether the time of the hold is over.
+// over reports whether the time of the hold has ended.
 func (h *hold) over(now clock.Instant) bool {
 	return h.deadline <= now || h.endAt != 0 && h.endAt <= now
 }
 
-// end ends a hold whose time is over, and returns what tells of it; nil if it
-// was over before. One that ends by MaxHold is ours still and is given back.
+// end ends a hold whose time has passed. It returns a function that reports the end, or
+// nil if the hold had ended before. A hold that ends by MaxHold is still held in the
+// store, so it is given back.
 func (s *scheduler) end(h *hold, now clock.Instant) (tell func()) {
 	why := errTimeOver
 	if _, deadline := s.remove(h); deadline > now {
 		why = errMaxHold
 	}
 	if !h.finish(lost, why) { //mutant:maxhold-given-back-twice
-		return nil // what has ended it gives it back
+		return nil // the call that ended it gives it back
 	}
 	if why == errMaxHold {
 		s.e.work.Go(func() { h.giveBack() }) //mutant:hold-maxhold-ended-told
@@ -330,8 +330,8 @@ func (s *scheduler) stop() {
 	}
 }
 
-// holdHeap is a heap.Interface by hold.at. Of many at one instant the order is that of the last time, so that
-// the same are renewed together: a store may keep them by one write.
+// holdHeap is a heap.Interface by hold.at. Holds at the same instant keep the order of their last renewal, so that the
+// same holds are renewed together: a store may renew them with one write.
 type holdHeap []*hold
 
 func (h holdHeap) Len() int { return len(h) }

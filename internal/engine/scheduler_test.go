@@ -39,7 +39,7 @@ func TestMaxHold_AHoldIsReleasedOnce(t *testing.T) {
 		t.Fatal(last, why)
 	}
 	if tell := l.e.sched.end(h, l.e.now()); tell != nil {
-		t.Error("its end is reported although its owner has released it")
+		t.Error("the end is reported, although the hold was released")
 	}
 	if err := h.give(true); err != nil {
 		t.Error(err)
@@ -48,6 +48,6 @@ func TestMaxHold_AHoldIsReleasedOnce(t *testing.T) {
 		t.Error(err)
 	}
 	if n := s.n.Load(); n != 1 {
-		t.Errorf("released %d times", n)
+		t.Errorf("released %d times, want once", n)
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Options are those of a Locker, which the root package explains. Zero fields
-// mean the default.
+// Options are the options of a Locker, which package holdfast documents. Zero
+// fields mean the default.
 type Options struct {
 	TTL, RenewEvery                   time.Duration
 	NoRenew                           bool
 	Wait, MinHold, MaxHold, LockDelay time.Duration
 	Reentrant                         bool
 	AskToGiveUp                       string
-	Wrong                             string // what is nonsense in what the caller has given, in words; empty: nothing
+	Wrong                             string // what is wrong with the caller's options; empty: nothing
 	MaxWaiting                        int
 	Owner                             store.Owner
 	Note                              string
@@ -27,7 +27,7 @@ type Options struct {
 	HandOver                          *HandOver
 }
 
-// MaxDuration is the greatest of any duration in Options.
+// MaxDuration is the largest value of any duration in Options.
 const MaxDuration = 10 * 365 * 24 * time.Hour
 
 const (
@@ -38,14 +38,14 @@ const (
 	defaultPollMax = 800 * time.Millisecond
 )
 
-// settings are options that were checked, with what is computed from them.
+// settings are checked options, with values computed from them.
 type settings struct {
 	Options
 	owner       string        // Owner and Note as stores keep them
-	positionTTL time.Duration // how long a position is kept at a time
+	positionTTL time.Duration // the TTL of a queue position
 }
 
-// settle fills in the defaults and checks the whole against the store.
+// settle fills in the defaults and checks the result against the store.
 func (o *Options) settle(d *store.Description) (*settings, error) {
 	s := &settings{Options: *o}
 	s.TTL = cmp.Or(s.TTL, min(max(defaultTTL, d.MinTTL), d.MaxTTL))
@@ -54,7 +54,7 @@ func (o *Options) settle(d *store.Description) (*settings, error) {
 	}
 	s.PollMin = cmp.Or(s.PollMin, min(defaultPollMin, cmp.Or(max(s.PollMax, 0), defaultPollMin)))
 	s.PollMax = cmp.Or(s.PollMax, max(defaultPollMax, s.PollMin))
-	handOver := *cmp.Or(s.HandOver, &defaultHandOver) // theirs may change
+	handOver := *cmp.Or(s.HandOver, &defaultHandOver) // a copy, as the caller may change its own
 	s.HandOver = &handOver
 	s.Owner = cmp.Or(s.Owner, ThisProcess())
 	s.Logger = cmp.Or(s.Logger, slog.Default())
@@ -76,8 +76,8 @@ func endless(d *store.Description) bool {
 	return lacks
 }
 
-// renewAfter is when to renew what was granted for ttl; 0: it has no deadline. Of
-// what was granted for less than was asked for it is the same share.
+// renewAfter returns how long after a grant for ttl to renew it; a ttl of 0 means no
+// deadline. If the store granted less than the TTL, RenewEvery shrinks in proportion.
 func (s *settings) renewAfter(ttl time.Duration) time.Duration {
 	if ttl == 0 || ttl >= s.TTL { //mutant:granted-less-renewed-seldom
 		return s.RenewEvery
@@ -85,14 +85,14 @@ func (s *settings) renewAfter(ttl time.Duration) time.Duration {
 	return time.Duration(float64(s.RenewEvery) * float64(ttl) / float64(s.TTL))
 }
 
-// askFor is for how long an indeterminate ask is repeated: what it may have left is
-// gone after the TTL.
+// askFor is how long an indeterminate ask is repeated. An entry that it may have left in
+// the store has expired after the TTL.
 func (s *settings) askFor() time.Duration { return s.bound(s.TTL) }
 
-// releaseFor is for how long an indeterminate release is repeated.
+// releaseFor is how long an indeterminate release is repeated.
 func (s *settings) releaseFor() time.Duration { return s.bound(s.TTL / 3) }
 
-// bound is d, at most longestCall, which is also for what has no deadline.
+// bound returns d, at most longestCall; without a TTL it is longestCall.
 func (s *settings) bound(d time.Duration) time.Duration {
 	if s.TTL == 0 {
 		return longestCall
@@ -100,10 +100,10 @@ func (s *settings) bound(d time.Duration) time.Duration {
 	return min(d, longestCall)
 }
 
-// leastRenewEvery keeps one lease from sending without a pause.
+// leastRenewEvery is the least RenewEvery, so that no lease is renewed without a pause.
 func (s *settings) leastRenewEvery() time.Duration { return max(s.TTL/100, time.Millisecond) }
 
-// noBound is what to write for no bound at all.
+// noBound is the advice, by option, on how to set no bound.
 var noBound = map[string]string{"Wait": ": 0 is no bound", "MaxHold": ": 0 is no bound"}
 
 func (s *settings) check(d *store.Description) error {

@@ -9,22 +9,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Several is several names that are taken together or not at all.
+// A Several is a claim of several names, which is granted as a whole or not at all.
 type Several struct {
 	l       *Locker
-	targets []Target // one a name, in the order in which they are taken
+	targets []Target // one per name, in the order in which they are acquired
 	err     error    // a mistake in the claims
 }
 
-// All merges the claims, to be taken by this Locker. A zero Target is a mistake
-// that the first call tells, as are all others.
+// All merges the claims into one, to be acquired with this Locker. Take returns mistakes
+// in them, such as a zero Target.
 func (l *Locker) All(claims []Target) Several {
 	s := Several{l: l}
 	s.targets, s.err = l.merge(claims)
 	return s
 }
 
-// merge makes of the claims one want a name, in order.
+// merge makes one target per name of the claims, in order.
 func (l *Locker) merge(claims []Target) ([]Target, error) {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("lock several names on %s: %w: %s", l.e.desc.Store, store.ErrInvalid, fmt.Sprintf(format, args...))
@@ -74,15 +74,15 @@ func (l *Locker) merge(claims []Target) ([]Target, error) {
 	return targets, nil
 }
 
-// waiting is the Locker by which several names are taken one by one: MaxHold and
-// NoRenew count once all are there.
+// waiting returns the Locker with which several names are acquired one by one. It has no
+// MaxHold and no NoRenew: they take effect when all names are granted.
 func (l *Locker) waiting() *Locker {
 	s := *l.s
 	s.MaxHold, s.NoRenew = 0, false //mutant:maxhold-counts-while-waits
 	return &Locker{e: l.e, s: &s}
 }
 
-// Take waits until all names are ours, or only tries. See package holdfast.
+// Take waits until all names are granted, or only tries. See package holdfast.
 func (s *Several) Take(ctx context.Context, try bool) (*Leases, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -108,7 +108,7 @@ func (s *Several) Take(ctx context.Context, try bool) (*Leases, error) {
 	return &Leases{parts: t.parts}, nil
 }
 
-// lastHeld is the last in order of the names whose leases ctx comes from.
+// lastHeld returns the name that sorts last among the valid leases from which ctx is derived, or "".
 func lastHeld(ctx context.Context, e *engine) (name string) {
 	ls := chainOf(ctx)
 	for ; ls != nil; ls = ls.outer {

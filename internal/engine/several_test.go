@@ -20,7 +20,7 @@ func TestSettle_SharesAHoldWithClose(t *testing.T) {
 	s.HandOver = &HandOver{}
 	h := &hold{e: e, s: s}
 	if !e.sched.add(h, e.now().Add(time.Minute), e.now().Add(20*time.Second)) {
-		t.Fatal("closed")
+		t.Fatal("the scheduler is closed")
 	}
 	borrowed, asked := make(chan struct{}), make(chan struct{})
 	e.sched.borrow(h, borrowed)
@@ -36,7 +36,7 @@ func TestSettle_SharesAHoldWithClose(t *testing.T) {
 	}
 	<-asked
 	if flight != nil && flight != borrowed || deadline == 0 {
-		t.Errorf("the hold is reported as under way, not as held by All, or without a deadline: %v", deadline)
+		t.Errorf("the hold is not the one borrowed by All, or has no deadline: %v", deadline)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestBorrow_AReturnWaitsForTheBorrower(t *testing.T) {
 	renewal, borrowed := make(chan struct{}), make(chan struct{})
 	h.flight = renewal
 	if !e.sched.add(h, e.now().Add(time.Minute), e.now().Add(20*time.Second)) {
-		t.Fatal("closed")
+		t.Fatal("the scheduler is closed")
 	}
 	has := make(chan struct{})
 	go func() {
@@ -67,15 +67,15 @@ func TestBorrow_AReturnWaitsForTheBorrower(t *testing.T) {
 	}
 	flight, _ := e.sched.remove(h)
 	if ended(has) {
-		t.Error("All has it while it is being renewed")
+		t.Error("All has the hold while it is renewed")
 	}
 	close(renewal)
 	<-has
 	if ended(flight) {
-		t.Error("it can be released while All has it")
+		t.Error("the hold can be released while All has it")
 	}
 	close(borrowed)
 	if !ended(flight) {
-		t.Error("it cannot be released although All is done")
+		t.Error("the hold cannot be released, although All is done")
 	}
 }

@@ -13,17 +13,17 @@ import (
 
 const semaphoreVerb = "acquire slots of"
 
-// A target is what a primitive asks for: a name with a limit and a weight.
+// A Target is what a primitive asks for: a name with a limit and a weight.
 type Target struct {
 	l             *Locker
 	name          string
 	limit, weight int64
 	verb          string
-	part          bool // of several names: see multiAcquire
-	leads         bool // of an election
+	part          bool // it is one of several names: see multiAcquire
+	leads         bool // it is of an election
 }
 
-// doing is what the target tries to do, for errors.
+// doing returns what the target tries to do, for errors.
 func (w *Target) doing() string {
 	if w.limit == store.Full {
 		return w.verb
@@ -31,7 +31,7 @@ func (w *Target) doing() string {
 	return fmt.Sprintf("acquire %d of %d slots of", w.weight, w.limit)
 }
 
-// check finds mistakes of the caller before anything is sent.
+// check finds the caller's mistakes before anything is sent.
 func (w *Target) check() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%s %.100q on %s: %w: %s", w.doing(), w.name, w.l.e.desc.Store, store.ErrInvalid, fmt.Sprintf(format, args...))
@@ -89,7 +89,8 @@ func (w *Target) Lock(ctx context.Context) (*Lease, error) {
 	return l, r.failed(err) //mutant:wait-given-up-told
 }
 
-// Try takes the target if it is granted at once. A store that has to watch whether the holders live is asked until it knows.
+// Try acquires the target if it is granted at once. If the store must watch the holders to know whether they are alive,
+// Try asks until it knows.
 func (w *Target) Try(ctx context.Context) (*Lease, error) {
 	if again, err := w.begin(ctx); again != nil || err != nil {
 		return again, err
@@ -98,7 +99,8 @@ func (w *Target) Try(ctx context.Context) (*Lease, error) {
 	return w.try(ctx, w.l.e.stamp(w.l.s), true, func(r *refused) HeldError { return w.refusal(&r.answer, r.when, nil) })
 }
 
-// try asks once, or if watches until the store knows whether the holders live. refusal makes the error of a refusal.
+// try asks once or, if watches is set, until the store knows whether the holders are alive. refusal makes the error of a
+// refusal.
 func (w *Target) try(ctx context.Context, began clock.Instant, watches bool, refusal func(*refused) HeldError) (*Lease, error) {
 	r := newRequest(ctx, w, began, nil)
 	r.claim.Try = true
@@ -115,8 +117,8 @@ func (w *Target) try(ctx context.Context, began clock.Instant, watches bool, ref
 	return l, r.failed(err)
 }
 
-// ready does everything that can be done without the store: it checks the target,
-// and returns a lease if it re-enters a hold.
+// ready does what needs no store: it checks the target, and returns a lease if the target
+// re-enters a hold.
 func (w *Target) ready(ctx context.Context) (again *Lease, err error) {
 	if err := w.check(); err != nil {
 		return nil, err
@@ -127,8 +129,7 @@ func (w *Target) ready(ctx context.Context) (again *Lease, err error) {
 	return w.reenter(ctx)
 }
 
-// begin is ready and, unless that is all there is to do, keeps Close waiting
-// until work.Done is called.
+// begin is ready and, if the store is needed, makes Close wait until work.Done is called.
 func (w *Target) begin(ctx context.Context) (again *Lease, err error) {
 	if again, err := w.ready(ctx); again != nil || err != nil {
 		return again, err
@@ -140,9 +141,8 @@ func (w *Target) begin(ctx context.Context) (again *Lease, err error) {
 	return nil, nil
 }
 
-// gaveUp is the error of a wait that its context, or Close, has ended. last is
-// how the store last answered, if it has, and away what it does not answer with
-// since, if it does not.
+// gaveUp returns the error of a wait that its context or Close has ended. last is the
+// store's last answer, or nil. away is why the store has not answered since, or nil.
 func (w *Target) gaveUp(err error, last *refused, away error) error {
 	switch {
 	case errors.Is(err, store.ErrClosed):
@@ -158,9 +158,8 @@ func (w *Target) gaveUp(err error, last *refused, away error) error {
 	return w.errorf(err)
 }
 
-// refusal is the error of a target that the store has refused with the answer,
-// which came at the time when. ended is the context's error if that ended the
-// wait.
+// refusal returns the error of a target that the store has refused with the answer,
+// which came at the time when. ended is the context's error if that ended the wait.
 func (w *Target) refusal(a *store.Answer, when time.Time, ended error) HeldError {
 	return w.l.e.refused(w.refusalOf(a, when, ended))
 }
@@ -172,31 +171,31 @@ func (w *Target) refusalOf(a *store.Answer, when time.Time, ended error) Refusal
 	}
 }
 
-// tooMany is the error of a target for which as many wait as MaxWaiting allows.
+// tooMany returns the error of a target if MaxWaiting claims wait for its name already.
 func (w *Target) tooMany(ahead *refused) HeldError {
 	r := w.refusalOf(&ahead.answer, ahead.when, nil)
 	r.Most = w.l.s.MaxWaiting
 	return w.l.e.refused(r)
 }
 
-// A Refusal is what the error of a claim that was not granted is made of.
+// A Refusal has the facts for the error of a claim that was not granted.
 type Refusal struct {
 	Doing, Name, Store string
 	Limit              int64
 	Answer             *store.Answer
 	When               time.Time // when the answer came
-	OwnersOnly         bool      // the store knows no more of a holder than the owner
+	OwnersOnly         bool      // the store knows only the owner of a holder
 	Ended              error     // the context's error, if that ended a wait
-	Most               int       // MaxWaiting, if so many wait already
+	Most               int       // MaxWaiting, if that many wait already
 }
 
-// A HeldError is an error that was made of a Refusal. It matches ErrHeld.
+// A HeldError is an error that was made from a Refusal. It matches ErrHeld.
 type HeldError interface {
 	error
 	Who() string // who is ahead, on one line
 }
 
-// errorf says what was tried, on which name and store.
+// errorf adds to err what was attempted, on which name and store.
 func (w *Target) errorf(err error) error {
 	return fmt.Errorf("%s %q on %s: %w", w.doing(), w.name, w.l.e.desc.Store, err)
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A changer changes the weight of an upgradeable hold, one act at a time. What
-// it counts the hold up to is what the store has answered; down it counts
-// before it sends.
+// A changer changes the weight of an upgradeable hold, one change at a time. It
+// counts an upgrade when the store has granted it, and a downgrade before it is
+// sent.
 type changer struct {
 	h            *hold
-	w            Target        // an upgrade as a target, for its pace and its errors
-	one          chan struct{} // full while an act is under way
-	turn         int32         // of the newest act; owned by what has filled one
+	w            Target        // the upgrade as a target, for its pace and its errors
+	one          chan struct{} // full while a change is under way
+	turn         int32         // number of the newest change; owned by the goroutine that filled one
 	upgradeToken atomic.Int64  // of the newest upgrade; 0: there was none
-	open         bool          // the newest act may have been applied though it was not answered; as turn
+	open         bool          // a try of the newest change may have been applied without an answer; owned like turn
 	full         bool          // the hold is upgraded. Guarded by h.mu
 }
 
@@ -33,9 +33,9 @@ func newChanger(h *hold, w *Target) *changer {
 
 var errUpgradeForgotten = fmt.Errorf("%w: the store no longer has its upgrade, so others may read by now", store.ErrLost)
 
-// forgotten reports whether the store renewed an upgraded hold as one that is
-// not: it has lost the upgrade, as in a fail-over to a replica that had not heard
-// of it, and admits readers. No change is under way, as renewals and changes never
+// forgotten reports whether the store renewed an upgraded hold as one that is not
+// upgraded. Then the store has lost the upgrade, for example in a failover to a replica
+// without it, and admits readers. No change is under way, as renewals and changes never
 // overlap.
 func (c *changer) forgotten(r *store.Renewal) bool {
 	if c == nil || r.Weight >= store.Full { //mutant:upgrade-forgotten
@@ -52,19 +52,19 @@ type upgrade struct {
 	c     *changer
 	l     *Lease
 	try   bool
-	began clock.Instant // when the caller asked, if there is an observer
+	began clock.Instant // when the caller asked; 0 without an observer
 	pos   ahead         // what the observer received last
-	away  trouble       // what it meets; not the way back
-	done  chan struct{} // closed when it is known what became of it
-	err   error         // if it was not granted; for after done
+	away  trouble       // the failures of the upgrade, not of changing back
+	done  chan struct{} // closed when its outcome is known
+	err   error         // set if it was not granted; to read after done
 
 	// Guarded by the hold's lock.
-	reported *refused // what the store answered last
-	gone     bool     // nobody waits for it any more
-	ok       bool     // it was granted before that
+	reported *refused // the store's last refusal
+	gone     bool     // its caller no longer waits
+	ok       bool     // it was granted before gone
 }
 
-// Upgrade waits until the hold is ours alone, or only tries.
+// Upgrade waits until the lease is upgraded, or only tries.
 func (l *Lease) Upgrade(ctx context.Context, try bool) error {
 	h, c := l.hold, l.hold.changer
 	if !h.e.enter() {
@@ -99,7 +99,7 @@ func (l *Lease) Upgrade(ctx context.Context, try bool) error {
 		select {
 		case c.one <- struct{}{}:
 		default:
-			return c.w.refusal(&store.Answer{}, time.Now(), nil) // another's upgrade is pending
+			return c.w.refusal(&store.Answer{}, time.Now(), nil) // another change of the hold is under way
 		}
 	} else {
 		select {
@@ -120,7 +120,7 @@ func (l *Lease) Upgrade(ctx context.Context, try bool) error {
 	select {
 	case <-u.done:
 	case <-under.Done():
-		if h.e.desc.InProcess { // it is no wait, and nothing is left when the caller has his answer
+		if h.e.desc.InProcess { // this takes no time, and nothing may be left when the caller has its answer
 			<-u.done
 		}
 	}
@@ -140,8 +140,7 @@ func (l *Lease) Upgrade(ctx context.Context, try bool) error {
 	}
 }
 
-// notUpgraded is err, or why the lease is over, if that is what has ended the
-// upgrade.
+// notUpgraded returns why the lease has ended, if it has; otherwise err.
 func (l *Lease) notUpgraded(err error) error {
 	l.hold.checkClock()
 	l.hold.mu.Lock()
@@ -152,8 +151,8 @@ func (l *Lease) notUpgraded(err error) error {
 	return err
 }
 
-// upgradeDeadlock is ErrDeadlock if ctx comes from another hold of the name: the
-// upgrade would wait for its own caller.
+// upgradeDeadlock returns ErrDeadlock if ctx is derived from a lease of another hold
+// of the name: the upgrade would wait for its own caller.
 func (l *Lease) upgradeDeadlock(ctx context.Context) error {
 	ls := chainOf(ctx)
 	for ; ls != nil; ls = ls.outer {
@@ -165,8 +164,9 @@ func (l *Lease) upgradeDeadlock(ctx context.Context) error {
 	return nil
 }
 
-// shared upgrades the lease if another one of the hold is upgraded: then there
-// is nothing to ask for. The error is why the lease is over.
+// shared upgrades the lease if the hold is upgraded already, for another lease, and
+// reports whether it is: then nothing needs to be sent. The error is why the lease has
+// ended.
 func (c *changer) shared(l *Lease) (bool, error) {
 	c.h.mu.Lock()
 	defer c.h.mu.Unlock()
@@ -176,9 +176,9 @@ func (c *changer) shared(l *Lease) (bool, error) {
 	return c.full, l.why
 }
 
-// run waits for the upgrade, off the caller's goroutine so that he can leave at
-// once, and changes the hold back if nothing came of it. A caller who is there
-// still waits for that, for as long as for a release, unless the store is away.
+// run waits for the upgrade, and changes the hold back if the upgrade failed. It has its
+// own goroutine, so that the caller can leave at once. A caller that has not left waits
+// for the change back, for at most releaseFor; if the store is unavailable, not at all.
 func (u *upgrade) run(ctx context.Context) {
 	back, err := u.wait(ctx)
 	u.err = err
@@ -192,12 +192,12 @@ func (u *upgrade) run(ctx context.Context) {
 		defer time.AfterFunc(u.s.releaseFor(), tell).Stop()
 		u.c.back()
 	}
-	<-u.c.one // before the caller knows: he may try again at once
+	<-u.c.one // before the caller has its answer, as it may try again at once
 	tell()
 }
 
-// wait changes the hold until that is granted or the wait is over: then it says
-// whether the hold has to be changed back.
+// wait sends the upgrade until it is granted or the wait ends. It returns whether the
+// hold must be changed back.
 func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 	c, w := u.c, &u.c.w
 	u.endsWith(ctx)
@@ -214,7 +214,7 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 	for {
 		u.isLast()
 		var worthIt func(error, time.Duration) bool
-		// One that was refused waits, and survives a restart of the server.
+		// An upgrade that was refused once waits, and survives a restart of the server.
 		if u.refused == nil { //mutant:upgrade-waits-closed-port
 			worthIt = u.e.whileListened() //mutant:upgrade-closed-port
 		}
@@ -223,10 +223,10 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 		case ctx.Err() != nil && err != nil && !store.Definite(err):
 			return true, w.gaveUp(ctx.Err(), u.refused, err)
 		case err != nil:
-			return c.open || !store.Definite(err), w.errorf(indeterminate(err)) // else nothing was changed //mutant:unclear-upgrade-changed-back
+			return c.open || !store.Definite(err), w.errorf(indeterminate(err)) // otherwise nothing was changed //mutant:unclear-upgrade-changed-back
 		case a.Granted && u.granted(&a):
 			return false, nil
-		case a.Granted: // when nobody waited for it any more
+		case a.Granted: // too late: the caller has left or the lease has ended
 			return true, w.gaveUp(ctx.Err(), u.refused, nil)
 		}
 		u.refuse(&a, sent)
@@ -237,7 +237,7 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 			return true, w.refusal(&a, u.refused.when, nil) //mutant:try-upgrade-stays-pending
 		}
 		u.tellWaiting(&a)
-		if !subscribed { // then poll: notifications cannot be missed any more
+		if !subscribed { // subscribe and ask again, so that no notification is missed
 			u.e.notifications.subscribe(ctx, u.s)
 			u.listen()
 			subscribed = true
@@ -254,7 +254,7 @@ func (u *upgrade) listen() {
 	u.e.notifications.add(u.c.h.ID, u.notified)
 }
 
-// tellWaiting tells the observer that the upgrade waits, if that is news and somebody waits for it still.
+// tellWaiting reports to the observer that the upgrade waits, if the answer is news and the caller still waits.
 func (u *upgrade) tellWaiting(a *store.Answer) {
 	h := u.c.h
 	if u.s.Observer == nil || !u.pos.isNews(a) {
@@ -268,8 +268,8 @@ func (u *upgrade) tellWaiting(a *store.Answer) {
 	}
 }
 
-// granted counts the hold up, if the caller still waits for that and has the
-// lease still.
+// granted counts the hold and the lease as upgraded, and returns true, if the caller
+// still waits and the lease has not ended.
 func (u *upgrade) granted(a *store.Answer) bool {
 	h := u.c.h
 	h.mu.Lock()
@@ -284,11 +284,12 @@ func (u *upgrade) granted(a *store.Answer) bool {
 	return true
 }
 
-// next begins an act.
+// next begins a new change.
 func (c *changer) next() { c.turn, c.open = c.turn+1, false } //mutant:each-act-first
 
-// send sends the change of the newest turn until it is clear what became of it,
-// for at most d, while worthIt says so, or until stop. why is why an upgrade asks the others to give up.
+// send sends the change of the newest turn until its outcome is known, d has passed,
+// worthIt returns false, or stop is closed. why is the reason with which an upgrade
+// asks the other holders to give up.
 func (c *changer) send(worthIt func(error, time.Duration) bool, weight int64, why string, d time.Duration, stop <-chan struct{}, away *trouble) (a store.Answer, sent clock.Instant, err error) {
 	h := c.h
 	away.began(h.e)

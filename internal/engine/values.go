@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// values is a context that has the values of another, and neither its end nor its
-// deadline. The calls that serve one claim have those of the claim's context, and so
-// have its events; a batch has none. A nil *values has none either.
+// values is a context with the values of another, but without its end and deadline. The
+// calls that serve one claim, and its events, have the values of the claim's context; a
+// batch has none. A nil *values has none either.
 type values struct{ of context.Context }
 
 func (v *values) Deadline() (time.Time, bool) { return time.Time{}, false }

@@ -9,25 +9,25 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What is reported of waiters, and how many there may be.
+// How waiters are reported to the observer, and how many there may be.
 
-// An ahead is what makes one answer to a waiter differ from the one before.
+// An ahead is the part of an answer to a waiter that is reported when it changes.
 type ahead struct {
 	told             bool
 	holding, waiting int
-	first            store.ID    // of the holders
-	owner            store.Owner // of that one, where the store knows no id
+	first            store.ID    // of the first holder
+	owner            store.Owner // of the first holder, if the store knows no id
 }
 
-// tellWaiting tells the observer that the claim waits, if that is news: it has just
-// begun to, or others are ahead now.
+// tellWaiting reports to the observer that the claim waits, if it has just begun to wait
+// or what is ahead of it has changed.
 func (r *request) tellWaiting(a *store.Answer) {
 	if r.s.Observer != nil && r.pos.isNews(a) {
 		r.w.waiting(&r.values, r.claim.ID, r.began, a, time.Now())
 	}
 }
 
-// isNews notes what an answer says, and reports whether that differs from the one before.
+// isNews notes who is ahead by the answer, and reports whether that has changed.
 func (p *ahead) isNews(a *store.Answer) bool {
 	now := ahead{told: true}
 	now.holding = a.Holding //mutant:news-of-number-holding
@@ -45,26 +45,26 @@ func (p *ahead) isNews(a *store.Answer) bool {
 	return true
 }
 
-// waiting tells the observer who is ahead of a claim that began at the instant.
+// waiting reports to the observer who is ahead of a claim.
 func (w *Target) waiting(of *values, id store.ID, began clock.Instant, a *store.Answer, when time.Time) {
 	if s := w.l.s; s.Observer != nil {
 		s.notify(w.event(EventWaiting, of, id, began, w.refusal(a, when, nil)))
 	}
 }
 
-// A past is of the claims that wait for a name past its local queue, as they have
+// A past counts the claims that wait for a name but bypass its local queue, as they have
 // another limit.
 type past struct {
-	n       int      // how many the store has refused
-	refused *refused // how it last answered one of them
+	n       int      // how many wait now, after a refusal
+	refused *refused // the store's last answer to one of them
 }
 
-// errOnlyTry says that a claim may not wait, as so many wait already, and yet may be
-// granted at once.
+// errOnlyTry means that a claim may not wait, as MaxWaiting claims wait already, but may
+// be granted at once.
 var errOnlyTry = errors.New("a try only")
 
-// mayWait counts a claim that the store has refused among those that wait, before anybody
-// hears that it does. It reports whether it may: not if so many wait already.
+// mayWait counts a claim that the store has refused as waiting, before that is reported.
+// It returns false if the claim may not wait, as MaxWaiting claims wait already.
 func (g *localQueues) mayWait(r *request) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -92,7 +92,7 @@ func (g *localQueues) mayWait(r *request) bool {
 	return true
 }
 
-// leavePast notes that the wait of a claim is over.
+// leavePast notes that the wait of a claim has ended, if the claim is counted in a past.
 func (g *localQueues) leavePast(r *request) {
 	if !r.past {
 		return
@@ -106,14 +106,14 @@ func (g *localQueues) leavePast(r *request) {
 	}
 }
 
-// full reports whether as many of the process wait for the name as the target allows: they are or were in line,
-// or the store has refused them. g.mu is held.
+// full reports whether as many claims of the process wait for the name as the target allows. A claim waits if it is or
+// was in line, or if the store has refused it. g.mu is held.
 func (g *localQueues) full(w *Target) bool {
 	most := w.l.s.MaxWaiting
 	return most > 0 && g.waits(w.name) >= most
 }
 
-// waits is how many of the process wait for the name. g.mu is held.
+// waits returns how many claims of the process wait for the name. g.mu is held.
 func (g *localQueues) waits(name string) (n int) {
 	if past := g.past[name]; past != nil {
 		n = past.n
@@ -130,8 +130,8 @@ func (g *localQueues) waits(name string) (n int) {
 	return n + at.line
 }
 
-// mayFit reports whether the store may grant a target at once that comes now: nobody of the process is known to
-// wait there, and it fits beside all that ask or are in line. g.mu is held.
+// mayFit reports whether the store may grant a new target at once. That is so if no claim of the process is known to wait
+// in the store, and the target fits in addition to all claims that are inside or in line. g.mu is held.
 func (g *localQueues) mayFit(w *Target) bool {
 	at := g.m[w.name]
 	if g.past[w.name] != nil || at == nil || at.hold != nil || at.leaving {
@@ -143,7 +143,7 @@ func (g *localQueues) mayFit(w *Target) bool {
 	return at.limit != w.limit || at.weight+at.lineWeight+w.weight <= at.limit //mutant:refused-though-it-fits
 }
 
-// ahead is who is ahead of one that comes now. g.mu is held.
+// ahead returns who is ahead of a new claim. g.mu is held.
 func (g *localQueues) ahead(name string) (r refused) {
 	at, past := g.m[name], g.past[name]
 	switch {

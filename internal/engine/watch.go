@@ -7,15 +7,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
-// The pauses between the asks of a try that watches: the first, and the longest. A holder that lives is seen to within a third of its TTL.
+// The pauses between the asks of a try that watches: the first and the longest. A live holder shows that it is alive
+// within a third of its TTL.
 const (
 	watchFirst = 100 * time.Millisecond
 	watchMost  = 2 * time.Second
 )
 
-// watch repeats a try until the store knows whether the holders of the name live. A store without a clock has to watch them, for as long as its
-// first answer says (store.Answer.Unsure). A claim that is granted the name meanwhile does not make it longer. The lease and the error are nil
-// if the name is held.
+// watch repeats a try until the store knows whether the holders of the name are alive. A store without a clock must watch
+// them, for as long as its first answer says (store.Answer.Unsure). If the name is granted to another claim meanwhile,
+// watch does not take longer. The lease and the error are nil if the name is held.
 func (r *request) watch(ctx context.Context) (l *Lease, err error) {
 	ends, pause := clock.Instant(0), watchFirst
 	for last := false; r.refused.answer.Unsure > 0 && !last; { //mutant:try-that-is-not-sure

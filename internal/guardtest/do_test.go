@@ -48,12 +48,12 @@ func TestGuard_DoRestartsAfterAConflict(t *testing.T) {
 			return err
 		}))
 		if have := s.account(t); runs != 4 || have != "nobody 1" {
-			t.Errorf("%d runs, stored: %q", runs, have)
+			t.Errorf("got %d runs, stored %q", runs, have)
 		}
 		runs = 0
 		err := do(t, s, writer(10), func(ctx context.Context, tx *sql.Tx) error { runs++; return s.conflicts(ctx, tx) })
 		if !again(err) && err == nil || runs != 10 {
-			t.Errorf("one that conflicts each time ran %d times: %v", runs, err)
+			t.Errorf("a function that conflicts each time ran %d times: %v", runs, err)
 		}
 	})
 }
@@ -73,7 +73,7 @@ func TestGuard_DoCommitsOrLeavesNothing(t *testing.T) {
 			return wrong
 		})
 		if err != wrong || runs != 1 {
-			t.Errorf("%d runs: %v", runs, err)
+			t.Errorf("got %d runs: %v", runs, err)
 		}
 		func() {
 			defer func() { recover() }()
@@ -83,7 +83,7 @@ func TestGuard_DoCommitsOrLeavesNothing(t *testing.T) {
 			})
 		}()
 		if have := s.account(t); have != "the holder 0" {
-			t.Errorf("stored: %q", have)
+			t.Errorf("stored %q", have)
 		}
 		fine(t, do(t, s, writer(20), set("again"))) // the rolled-back transaction raised no fence
 	})
@@ -105,7 +105,7 @@ func TestGuard_DoEndsWithTheLease(t *testing.T) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(30 * time.Second):
-			t.Error("the context goes on without the lease")
+			t.Error("the context did not end with the lease")
 		}
 		return context.Cause(ctx)
 	})
@@ -170,12 +170,12 @@ func TestGuard_DoRestartsAfterADeadlock(t *testing.T) {
 		both.Wait()
 		fine(t, errors.Join(errs[:]...))
 		if runs[0]+runs[1] < 3 || ended[0]+ended[1] == 0 {
-			t.Errorf("%v runs, %v of them ended: there was no deadlock", runs, ended)
+			t.Errorf("got runs %v, of which %v ended: there was no deadlock", runs, ended)
 		}
 		var sum int
 		fine(t, s.db.QueryRowContext(t.Context(), "SELECT SUM(balance) FROM account").Scan(&sum))
 		if sum != 4 {
-			t.Errorf("%d updates landed, want 4", sum)
+			t.Errorf("got %d updates, want 4", sum)
 		}
 	})
 }

@@ -130,10 +130,10 @@ func (s server) waits(t testing.TB, done <-chan error) {
 			return
 		}
 		if len(done) > 0 {
-			t.Fatalf("it did not wait: %v", <-done)
+			t.Fatalf("the transaction did not wait: %v", <-done)
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nobody waits")
+			t.Fatal("no transaction waits")
 		}
 	}
 }
@@ -200,15 +200,15 @@ func TestGuard_OnServersAPausedHolderWritesLate(t *testing.T) {
 				fine(t, deposit(n, "the next one", c.guarded, func() {}))
 			})
 			if l.Valid() {
-				t.Fatal("two have the lock")
+				t.Fatal("two leases are valid")
 			}
 			if !c.guarded {
 				fine(t, err) // and the next holder's write is lost
 			} else if !errors.Is(err, holdfast.ErrLost) {
-				t.Errorf("%v, want a refusal that matches ErrLost", err)
+				t.Errorf("got %v, want an error that matches ErrLost", err)
 			}
 			if have := s.account(t); have != c.want {
-				t.Errorf("guarded %v, stored: %q, want %q", c.guarded, have, c.want)
+				t.Errorf("guarded: %v: stored %q, want %q", c.guarded, have, c.want)
 			}
 		}
 	})
@@ -246,7 +246,7 @@ func TestGuard_OnServersTheRuleIsKept(t *testing.T) {
 		_, err := s.db.ExecContext(t.Context(), `DROP TABLE holdfast_fence`)
 		fine(t, err)
 		if err := s.check(t, writer(1)); err == nil || !strings.Contains(err.Error(), "holdfast_fence") {
-			t.Errorf("without its table: %v", err)
+			t.Errorf("without its table: got %v", err)
 		}
 	})
 }
@@ -307,7 +307,7 @@ func TestGuard_OnServersAReadersWriteNeverFollowsANewer(t *testing.T) {
 				fine(t, err)
 			}
 			if have := s.account(t); have != "newer 0" {
-				t.Fatalf("stored: %q", have)
+				t.Fatalf("stored %q", have)
 			}
 		}
 	})
@@ -349,7 +349,7 @@ func TestGuard_OnServersTheOrderIsThatOfTheTokens(t *testing.T) {
 			order = append(order, token)
 		}
 		if !slices.IsSorted(order) || len(order) == 0 || refused == 0 || len(order)+refused != 100 {
-			t.Fatalf("%d were refused, and what landed is %v", refused, order)
+			t.Fatalf("%d were refused, and written: %v", refused, order)
 		}
 	})
 }

@@ -92,7 +92,7 @@ func stale(t testing.TB, err error, token, fence int64) {
 	t.Helper()
 	var s *guard.StaleError
 	if !errors.As(err, &s) || s.Token != token || s.Fence != fence || !errors.Is(err, holdfast.ErrLost) {
-		t.Fatalf("%v, want token %d to be stale behind %d", err, token, fence)
+		t.Fatalf("got %v, want token %d to be stale, with the fence at %d", err, token, fence)
 	}
 }
 
@@ -108,7 +108,7 @@ func busy(t testing.TB, err error) {
 	t.Helper()
 	var s *sqlite.Error
 	if !errors.As(err, &s) || s.Code()&0xff != 5 {
-		t.Fatalf("%v, want SQLITE_BUSY", err)
+		t.Fatalf("got %v, want SQLITE_BUSY", err)
 	}
 }
 
@@ -172,15 +172,15 @@ func TestGuard_APausedHolderWritesLate(t *testing.T) {
 				fine(t, deposit(db, n, "the next one", c.guarded, func() {}))
 			})
 			if l.Valid() {
-				t.Fatal("two have the lock")
+				t.Fatal("two leases are valid")
 			}
 			if !c.guarded {
 				fine(t, err)
 			} else if !errors.Is(err, holdfast.ErrLost) {
-				t.Errorf("%v, want a refusal that matches ErrLost", err)
+				t.Errorf("got %v, want an error that matches ErrLost", err)
 			}
 			if have := account(t, db); have != c.want {
-				t.Errorf("stored: %q, want %q", have, c.want)
+				t.Errorf("stored %q, want %q", have, c.want)
 			}
 		})
 	}
@@ -268,7 +268,7 @@ func TestGuard_AHandOverShutsOutThePreviousLease(t *testing.T) {
 			fine(t, last.Release())
 			next := <-handed
 			if next == nil || next.ID() != last.ID() {
-				t.Fatal("it was not handed over")
+				t.Fatal("the hold was not handed over")
 			}
 			fine(t, check(t, db, next))
 			stale(t, check(t, db, last), last.Token(), next.Token())
@@ -306,7 +306,7 @@ func TestGuard_LeasesSayWhatTheyAre(t *testing.T) {
 	fine(t, err)
 	err = check(t, db, s)
 	if !errors.Is(err, holdfast.ErrUnsupported) || !strings.Contains(err.Error(), "several hold at a time") {
-		t.Fatalf("%v, want an error that says why slots have no fence", err)
+		t.Fatalf("got %v, want an error that says why slots have no fence", err)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestGuard_AnInvalidLeaseIsAnError(t *testing.T) {
 	db := database(t, time.Minute)
 	for _, l := range []made{{"a", 0, holdfast.ModeWrite}, {"a", -1, holdfast.ModeRead}, {"a", 1, 0}} {
 		if err := check(t, db, l); !errors.Is(err, holdfast.ErrInvalid) {
-			t.Errorf("%+v: %v, want ErrInvalid", l, err)
+			t.Errorf("%+v: got %v, want ErrInvalid", l, err)
 		}
 	}
 }
@@ -386,12 +386,12 @@ func TestGuard_AReadersWriteNeverFollowsANewer(t *testing.T) {
 	var balance int
 	fine(t, tx.QueryRowContext(t.Context(), `SELECT balance FROM account`).Scan(&balance))
 	if balance != 0 {
-		t.Fatalf("a reader that was checked before sees %d, written after", balance)
+		t.Fatalf("a reader that was checked before reads %d, which was written later", balance)
 	}
 	_, err = tx.ExecContext(t.Context(), `UPDATE account SET by = 'reader'`)
 	busy(t, err)
 	if have := account(t, db); have != "newer 5" {
-		t.Fatalf("stored: %q", have)
+		t.Fatalf("stored %q", have)
 	}
 }
 
@@ -449,14 +449,14 @@ func TestGuard_WhatLandsIsInTheOrderOfTheTokens(t *testing.T) {
 		var token int64
 		fine(t, rows.Scan(&token))
 		if token < last {
-			t.Fatalf("token %d landed after %d", token, last)
+			t.Fatalf("token %d was written after %d", token, last)
 		}
 		last = token
 		landed++
 	}
 	fine(t, rows.Err())
 	if landed == 0 || refused == 0 || landed+refused != 240 {
-		t.Fatalf("%d landed and %d were refused, of 240", landed, refused)
+		t.Fatalf("%d were written and %d refused, want 240 in total", landed, refused)
 	}
 }
 
@@ -473,6 +473,6 @@ func TestGuard_WithoutItsTableItSaysSo(t *testing.T) {
 	tx := begin(t, db)
 	cancel()
 	if err := guard.SQLite.Check(ended, tx, writer(1)); !errors.Is(err, context.Canceled) {
-		t.Fatalf("%v, want the context's error", err)
+		t.Fatalf("got %v, want the error of the context", err)
 	}
 }

@@ -10,20 +10,20 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A collection is documents by their _id.
+// A collection has documents by _id.
 type collection struct {
 	documents map[string]*document // by idKey
-	made      int                  // documents so far
+	made      int                  // number of documents made so far
 	ttls      []ttl
-	due       bson.DateTime // no document is over by its TTL before
+	due       bson.DateTime // no document expires by its TTL before this
 }
 
 type document struct {
 	bson.D
-	made int // as the how many-th
+	made int // its number, in the order of creation
 }
 
-// A ttl is an index that deletes documents: seconds behind the date in a field.
+// A ttl is an index that deletes documents this many seconds after the date in a field.
 type ttl struct {
 	field   string
 	seconds int64
@@ -38,7 +38,7 @@ func (s *Server) collection(ns string) *collection {
 	return c
 }
 
-// idKey is the same for values that compare as equal, and for no others.
+// idKey returns the same key for values that compare as equal, and different keys for others.
 func idKey(id value) string {
 	switch id := id.(type) {
 	case string:
@@ -54,7 +54,7 @@ func idKey(id value) string {
 
 func (c *collection) has(id value) bool { return c.documents[idKey(id)] != nil }
 
-// put sets the document with its _id, which keeps its place if it was there.
+// put stores the document under its _id. It keeps the position of one that was there.
 func (c *collection) put(d bson.D) {
 	key := idKey(field(d, "_id"))
 	of := c.documents[key]
@@ -71,8 +71,8 @@ func (c *collection) put(d bson.D) {
 
 func (c *collection) remove(d bson.D) { delete(c.documents, idKey(field(d, "_id"))) }
 
-// matched is what the filter matches, in the order of its making. Only what can be is
-// looked at: with an _id, or a list of them, that is little.
+// matched returns the documents that the filter matches, in the order of creation. With an _id
+// in the filter, or a list of them, it looks only at these documents.
 func (c *collection) matched(filter value) (all []bson.D) {
 	match := parseQuery(filter)
 	for _, d := range c.candidates(filter.(bson.D)) {
@@ -83,7 +83,7 @@ func (c *collection) matched(filter value) (all []bson.D) {
 	return all
 }
 
-// first is the first that the filter matches, or nil.
+// first returns the first document that the filter matches, or nil.
 func (c *collection) first(filter value) bson.D {
 	if all := c.matched(filter); len(all) > 0 {
 		return all[0]
@@ -119,7 +119,7 @@ func (c *collection) candidates(filter bson.D) (all []bson.D) {
 	return all
 }
 
-// indexed has an index from now on: it deletes documents if it has a TTL.
+// indexed adds an index. Only one with a TTL has an effect: it deletes documents.
 func (c *collection) indexed(index bson.D) {
 	seconds, is := number(field(index, "expireAfterSeconds"))
 	if keys, _ := field(index, "key").(bson.D); is && len(keys) == 1 {
@@ -128,7 +128,7 @@ func (c *collection) indexed(index bson.D) {
 	}
 }
 
-// end is when the document is over.
+// end returns when the document expires.
 func (t ttl) end(d bson.D) bson.DateTime {
 	if at, is := field(d, t.field).(bson.DateTime); is {
 		return at + bson.DateTime(t.seconds*1000)
@@ -136,7 +136,7 @@ func (t ttl) end(d bson.D) bson.DateTime {
 	return math.MaxInt64
 }
 
-// expire deletes what the TTL indexes are for.
+// expire deletes the documents whose TTL has passed.
 func (s *Server) expire(now bson.DateTime) {
 	for ns, c := range s.collections {
 		if now < c.due {

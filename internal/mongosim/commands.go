@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// An answered error is what a server replies instead of a result.
+// An answered error is the server's reply instead of a result.
 type answered struct {
 	code   int32
 	name   string
@@ -21,8 +21,7 @@ func failed(code int32, name, format string, args ...any) *answered {
 	return &answered{code: code, name: name, text: fmt.Sprintf(format, args...)}
 }
 
-// refuse is the error for all that a real server may know and this one does
-// not.
+// refuse returns the error for a feature that a real server may have and this one does not.
 func refuse(format string, args ...any) *answered {
 	return failed(238, "NotImplemented", "mongosim does not know "+format, args...)
 }
@@ -31,7 +30,7 @@ func (e *answered) reply() bson.D {
 	return append(bson.D{{Key: "ok", Value: 0.0}, {Key: "errmsg", Value: e.text}, {Key: "code", Value: e.code}, {Key: "codeName", Value: e.name}}, e.fields...)
 }
 
-// always are the fields that any command may have besides its own.
+// always are the fields that every command may have.
 var always = []string{"$db", "lsid", "writeConcern", "readConcern", "maxTimeMS", "$clusterTime", "$readPreference", "apiVersion"}
 
 // A call is a command with its fields.
@@ -41,7 +40,7 @@ type call struct {
 	now bson.DateTime
 }
 
-// commands has what runs each, and the fields that it may have.
+// commands has the method that runs each command, and the fields that the command may have.
 var commands = map[string]struct {
 	run    func(c *call) bson.D
 	fields []string
@@ -62,7 +61,7 @@ var commands = map[string]struct {
 	"buildInfo":     {func(*call) bson.D { return bson.D{{Key: "version", Value: "4.4.0"}} }, nil},
 }
 
-// answer runs a command; ok is false if there is to be no reply.
+// answer runs a command; ok is false if there must be no reply.
 func (s *Server) answer(command bson.D) (reply bson.D, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,8 +149,8 @@ func (c *call) hello() bson.D {
 	return append(d, c.s.o.Hello...)
 }
 
-// modify updates the first document that the filter matches. after is nil if there
-// was none, and none was made.
+// modify updates the first document that the filter matches. after is nil if nothing matched
+// and nothing was inserted.
 func (c *call) modify(filter, update value, upsert bool) (before, after bson.D) {
 	ns := c.namespace()
 	if c.s.o.Engine == FiltersByID {
@@ -170,7 +169,7 @@ func (c *call) modify(filter, update value, upsert bool) (before, after bson.D) 
 	if !upsert {
 		return nil, nil
 	}
-	seed := bson.D{} // what the filter says is so
+	seed := bson.D{} // the equality conditions of the filter
 	for _, f := range filter.(bson.D) {
 		if _, is := f.Value.(bson.D); is {
 			panic(refuse("an upsert with the condition %s", f.Key))
@@ -222,7 +221,7 @@ func (c *call) findAndModify() bson.D {
 	return bson.D{{Key: "lastErrorObject", Value: last}, {Key: "value", Value: v}}
 }
 
-// find is what a filter matches, in one batch.
+// find returns what a filter matches, in one batch.
 func (c *call) find() bson.D {
 	if level := at(field(c.D, "readConcern"), []string{"level"}); !isMissing(level) && level != "local" {
 		switch {
@@ -273,7 +272,7 @@ func (c *call) createIndexes() bson.D {
 		}
 	}
 	return bson.D{
-		{Key: "numIndexesBefore", Value: int32(before + 1)}, {Key: "numIndexesAfter", Value: int32(len(c.s.indexes[ns]) + 1)}, // and that of _id
+		{Key: "numIndexesBefore", Value: int32(before + 1)}, {Key: "numIndexesAfter", Value: int32(len(c.s.indexes[ns]) + 1)}, // plus that of _id
 		{Key: "createdCollectionAutomatically", Value: false},
 	}
 }

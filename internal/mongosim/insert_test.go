@@ -26,23 +26,23 @@ func TestADocumentIsMadeOnceAndDeletedOnce(t *testing.T) {
 	defer stream.Close(context.Background())
 	for i, duplicate := range []bool{false, true} {
 		if _, err := c.InsertOne(t.Context(), d("_id", "n", "x", i)); mongo.IsDuplicateKeyError(err) != duplicate || err != nil && !duplicate {
-			t.Errorf("insert %d: %v", i, err)
+			t.Errorf("insert %d: got %v", i, err)
 		}
 	}
 	for i, want := range []int64{1, 0} {
 		if r, err := c.DeleteOne(t.Context(), d("_id", "n")); err != nil || r.DeletedCount != want {
-			t.Errorf("delete %d: %+v, %v, want %d deleted", i, r, err, want)
+			t.Errorf("delete %d: got %+v, %v, want %d deleted", i, r, err, want)
 		}
 	}
 	if s.Written() != 2 {
-		t.Errorf("%d writes, want 2", s.Written())
+		t.Errorf("got %d writes, want 2", s.Written())
 	}
 	for _, want := range []string{"insert", "delete"} {
 		if !stream.Next(t.Context()) {
 			t.Fatal(stream.Err())
 		}
 		if e := decode(stream.Current); field(e, "operationType") != want || at(e, []string{"documentKey", "_id"}) != "n" {
-			t.Errorf("%v, want %s of n", e, want)
+			t.Errorf("got %v, want %s of n", e, want)
 		}
 	}
 }
@@ -60,6 +60,6 @@ func TestAnInvalidDocumentIsRefused(t *testing.T) {
 		}
 	}
 	if s.Written() != 0 {
-		t.Errorf("%d writes", s.Written())
+		t.Errorf("got %d writes, want none", s.Written())
 	}
 }

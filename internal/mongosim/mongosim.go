@@ -1,16 +1,15 @@
-// Package mongosim is a small stand-in for a MongoDB server, for the tests of
-// mongostore: no package that can be used where they run brings a real one.
+// Package mongosim is a small simulation of a MongoDB server, for the tests of mongostore: no
+// package that we can install where they run contains a real one.
 //
-// It speaks the wire protocol, so the driver is the real one. It knows the
-// commands and operators that mongostore sends, and the two by which a
-// document is made and deleted, as MongoDB 4.4 does, and
-// was written from what MongoDB's manual says of them, and not from what
-// mongostore needs. Whatever else it is sent, a retryable write too, it refuses loudly, with an error
-// that begins "mongosim does not know". It shows what the documentation says,
-// and no more: that mongostore works with it proves nothing of a real server.
+// It speaks the wire protocol, so the driver is the real one. It knows the commands and
+// operators that mongostore sends, and the two commands that insert and delete a document, as
+// of MongoDB 4.4. It was written from MongoDB's manual, and not from what mongostore needs. It
+// refuses everything else, even a retryable write, with an error that begins "mongosim does not
+// know". It shows what the documentation says, and no more: that mongostore works with it
+// proves nothing about a real server.
 //
-// Commands run one at a time. What a TTL index has deleted is gone at once, where a
-// server takes a minute. $currentDate is the clock of Options.
+// Commands run one at a time. TTL indexes delete documents at once, where a real server takes
+// up to a minute. $currentDate is the clock of Options.
 package mongosim
 
 import (
@@ -23,27 +22,27 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Options of a Server. The zero Options are a replica set of one member, with
-// the clock of this machine.
+// Options configure a Server. The zero Options are a replica set of one member, with the clock
+// of this machine.
 type Options struct {
-	Standalone bool             // no replica set: no change streams, no linearizable reads
-	Clock      func() time.Time // what $currentDate is, cut to milliseconds
-	Hello      bson.D           // what else it says of itself
-	Engine     Engine           // what it does wrong
+	Standalone bool             // not a replica set: no change streams, no linearizable reads
+	Clock      func() time.Time // the clock of $currentDate, truncated to milliseconds
+	Hello      bson.D           // added to the reply to hello
+	Engine     Engine           // the server's fault
 }
 
-// An Engine is what a server does wrong that says it was MongoDB.
+// An Engine is a fault of a server that claims to be MongoDB.
 type Engine int
 
-// The kinds of Engine. Each is a fault that was seen on a relative of MongoDB.
+// The kinds of Engine. Each fault was seen on a relative of MongoDB.
 const (
 	_               Engine = iota
-	UpsertsReplace         // an upsert that meets another document replaces it, and says so to nobody
-	UpsertsBothWin         // an upsert that meets another document says that it was made
-	FiltersByID            // an update looks at the _id of its filter alone
-	PushesReplace          // $push makes a list of its own
-	NoDates                // $currentDate is not known
-	NoChangeStreams        // code 115
+	UpsertsReplace         // an upsert that meets another document replaces it, reports an insert, and sends no event
+	UpsertsBothWin         // an upsert that meets another document reports an insert, and writes nothing
+	FiltersByID            // an update checks only the _id of its filter
+	PushesReplace          // $push replaces the list
+	NoDates                // $currentDate is unknown
+	NoChangeStreams        // change streams fail with code 115
 )
 
 // A Server keeps documents in memory. Its methods are safe for concurrent use.
@@ -60,16 +59,16 @@ type Server struct {
 	collections map[string]*collection // by namespace
 	indexes     map[string][]bson.D
 	faults      []fault
-	kept        []bson.D // commands on their way
+	kept        []bson.D // commands that Deliver runs
 	events      []event
-	forgotten   int               // events before these
+	forgotten   int               // number of older events that were dropped
 	streams     map[int64]*stream // open cursors of change streams
-	cursors     int64             // made so far
-	sent        map[string]int    // commands, by name
-	written     int               // documents that were changed
+	cursors     int64             // number of cursors made so far
+	sent        map[string]int    // number of commands, by name
+	written     int               // number of writes to documents
 }
 
-// Start starts a server, and stops it when the test has ended.
+// Start starts a server, and stops it when the test ends.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
 	s, err := Serve("127.0.0.1:0", o)
@@ -80,7 +79,7 @@ func Start(t testing.TB, o Options) *Server {
 	return s
 }
 
-// Serve starts a server at the address, until Stop.
+// Serve starts a server at the address. It runs until Stop.
 func Serve(addr string, o Options) (*Server, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -97,10 +96,10 @@ func Serve(addr string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// URI is how a driver comes to the server.
+// URI returns the connection string of the server.
 func (s *Server) URI() string { return "mongodb://" + s.Addr + "/holdfast" }
 
-// Stop closes the server with all of its connections.
+// Stop closes the server and all of its connections.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	s.closed = true
@@ -115,38 +114,38 @@ func (s *Server) Stop() {
 	s.serving.Wait()
 }
 
-// Sent is how often a command was sent since the start.
+// Sent returns how often a command was sent since the start.
 func (s *Server) Sent(command string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sent[command]
 }
 
-// Written is how many documents were changed or inserted since the start: what
-// would be in the oplog.
+// Written returns how many writes changed, inserted or deleted a document since the start: the
+// number of entries an oplog would have.
 func (s *Server) Written() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.written
 }
 
-// Indexes is the indexes made on a collection ("db.collection").
+// Indexes returns the indexes created on a collection ("db.collection").
 func (s *Server) Indexes(namespace string) []bson.D {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.indexes[namespace])
 }
 
-// A Fault is what goes wrong with a command.
+// A Fault says what goes wrong with a command.
 type Fault struct {
-	// Cut closes the connection instead of a reply: Before the command is run,
-	// or after it was.
+	// Cut closes the connection instead of replying: with Before instead of running the
+	// command, otherwise after running it.
 	Cut, Before bool
-	// Late closes the connection instead of a reply, and has the command run with Deliver;
-	// Again has it run and answered, and run once more with Deliver.
+	// Late closes the connection instead of replying, and runs the command when Deliver is
+	// called. Again runs the command and replies, and runs it once more when Deliver is called.
 	Late, Again bool
-	// Code and Name are an error: with Before instead of running the command,
-	// else a write concern error behind a write that was done.
+	// Code and Name are an error: with Before instead of running the command, otherwise a write
+	// concern error after a write that was done.
 	Code int32
 	Name string
 }
@@ -156,7 +155,7 @@ type fault struct {
 	command string
 }
 
-// Deliver runs the commands that were kept on their way.
+// Deliver runs the delayed commands.
 func (s *Server) Deliver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,15 +165,15 @@ func (s *Server) Deliver() {
 	s.kept = nil
 }
 
-// Fault has the next command of that name go wrong, once; or, with the name of an operator, the next update
-// that has it.
+// Fault makes the next command with this name fail once; or, with the name of an operator, the next update that uses
+// it.
 func (s *Server) Fault(command string, f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = append(s.faults, fault{f, command})
 }
 
-// fault takes the fault that the command is to meet.
+// fault removes and returns the fault for the command, if there is one.
 func (s *Server) fault(command bson.D) (Fault, bool) {
 	for i, f := range s.faults {
 		if f.command == command[0].Key || !isMissing(at(command, []string{"update", f.command})) {

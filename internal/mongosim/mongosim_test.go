@@ -39,7 +39,7 @@ func ask(t *testing.T, s *Server, command bson.D) bson.D {
 		b.Write(head[:n])
 	}
 	if to := le.Uint32(b.Bytes()[8:]); to != 7 {
-		t.Fatalf("a reply to %d", to)
+		t.Fatalf("got a reply to %d, want to 7", to)
 	}
 	return decode(b.Bytes()[21:])
 }
@@ -85,7 +85,7 @@ func TestFindAndModifyAnswersAsTheManualSays(t *testing.T) {
 			t.Errorf("%s: %v", c.name, r)
 		}
 		if s.Written() != c.written {
-			t.Errorf("%s: %d writes, want %d", c.name, s.Written(), c.written)
+			t.Errorf("%s: got %d writes, want %d", c.name, s.Written(), c.written)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestAnErrorHasItsCodeAndChangesNothing(t *testing.T) {
 		{11000, d("findAndModify", "c", "query", d("_id", "n", "x", "other"), "update", set("y", true), "new", true, "upsert", true, "$db", "db")},
 	} {
 		if r := ask(t, s, c.command); field(r, "code") != c.want || field(r, "ok") != 0.0 {
-			t.Errorf("%d: %v, want code %d", i, r, c.want)
+			t.Errorf("%d: got %v, want code %d", i, r, c.want)
 		}
 	}
 	for what, command := range map[string]bson.D{
@@ -122,7 +122,7 @@ func TestAnErrorHasItsCodeAndChangesNothing(t *testing.T) {
 		}
 	}
 	if s.Written() != 1 {
-		t.Errorf("%d writes", s.Written())
+		t.Errorf("got %d writes, want 1", s.Written())
 	}
 }
 
@@ -153,7 +153,7 @@ func TestEachOperatorDoesWhatTheManualSays(t *testing.T) {
 		{d("$pull", d("l", d("k", d("$in", a{"1", "3"})))), d("_id", "n", "l", a{two})},          // each of them
 	} {
 		if r := ask(t, s, modify(c.update)); !reflect.DeepEqual(field(r, "value"), value(c.want)) {
-			t.Errorf("%v: %v, want %v", c.update, r, c.want)
+			t.Errorf("%v: got %v, want %v", c.update, r, c.want)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func TestAFilterMatchesWhatTheManualSays(t *testing.T) {
 		{d("$or", a{d("x", int32(1)), d("s", "5")}), true}, {d("$or", a{d("x", int32(1)), d("s", "1")}), false},
 	} {
 		if r := ask(t, s, find(c.filter)); (len(found(r)) == 1) != c.matches || field(r, "ok") != 1.0 {
-			t.Errorf("%v: %v, want matched: %v", c.filter, r, c.matches)
+			t.Errorf("%v: got %v, want matched: %v", c.filter, r, c.matches)
 		}
 	}
 }
@@ -196,14 +196,14 @@ func TestAnUpsertIsMadeOnce(t *testing.T) {
 		t.Error(r)
 	}
 	if s.Written() != 1 {
-		t.Errorf("%d writes", s.Written())
+		t.Errorf("got %d writes, want 1", s.Written())
 	}
 }
 
 func TestALinearizableReadNeedsAReplicaSet(t *testing.T) {
 	for standalone, want := range map[bool]any{false: 1.0, true: 0.0} {
 		if r := ask(t, Start(t, Options{Standalone: standalone}), find(d(), "readConcern", d("level", "linearizable"))); field(r, "ok") != want {
-			t.Errorf("standalone %v: %v", standalone, r)
+			t.Errorf("standalone %v: got %v", standalone, r)
 		}
 	}
 }
@@ -247,10 +247,10 @@ func TestAnEngineHasItsFault(t *testing.T) {
 		s := Start(t, Options{Engine: engine})
 		ask(t, s, modify(set("x", "x")))
 		if r := ask(t, s, c.command); field(r, "code") != c.code {
-			t.Errorf("%d: %v, want %v", engine, r, c.code)
+			t.Errorf("%d: got %v, want %v", engine, r, c.code)
 		}
 		if r := ask(t, s, find(d())); !reflect.DeepEqual(found(r), a{c.there}) {
-			t.Errorf("%d: %v, want %v", engine, r, c.there)
+			t.Errorf("%d: got %v, want %v", engine, r, c.there)
 		}
 	}
 	s := Start(t, Options{Engine: PushesReplace})
@@ -293,7 +293,7 @@ func TestAChangeStreamReportsWhatChanges(t *testing.T) {
 			have += string(rune('0' + n))
 		}
 		if have != want {
-			t.Errorf("%s, want %s: %v", have, want, e)
+			t.Errorf("got %s, want %s: %v", have, want, e)
 		}
 	}
 	alone := Start(t, Options{Standalone: true})
@@ -313,7 +313,7 @@ func TestAStreamThatIsTooFarBehindIsLost(t *testing.T) {
 	}
 	s.mu.Unlock()
 	if r := ask(t, s, d("getMore", id, "collection", "c", "maxTimeMS", int32(1), "$db", "db")); field(r, "code") != int32(286) {
-		t.Errorf("%v, want 286", r)
+		t.Errorf("got %v, want code 286", r)
 	}
 }
 
@@ -335,11 +335,11 @@ func TestACommandCanBeDelayedOrRepeated(t *testing.T) {
 	c.SetDeadline(time.Now().Add(30 * time.Second))
 	c.Write(message(opMsg, 7, 0, encode(modify(d("$inc", d("x", int64(1)))))))
 	if n, err := c.Read(make([]byte, 1)); err == nil {
-		t.Errorf("%d bytes of a reply", n)
+		t.Errorf("got %d bytes of a reply, want none", n)
 	}
 	for _, want := range []int64{2, 4, 4} {
 		if r := ask(t, s, find(d())); at(found(r)[0], []string{"x"}) != want {
-			t.Errorf("%v, want %d", r, want)
+			t.Errorf("got %v, want %d", r, want)
 		}
 		s.Deliver()
 	}

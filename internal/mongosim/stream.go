@@ -7,14 +7,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// An event is a change as a change stream shows it, to whoever watches the
-// collection.
+// An event is a change, as a change stream shows it to a client that watches the collection.
 type event struct {
 	namespace string
 	bson.D
 }
 
-// mostEvents is how many are kept; a stream that is further behind is lost.
+// mostEvents is how many events are kept; a stream that is further behind is lost.
 const mostEvents = 4096
 
 // A stream is a cursor over the events.
@@ -22,12 +21,12 @@ type stream struct {
 	namespace string
 	match     query
 	project   value
-	behind    bson.A        // what it has not told, or nil and
-	lost      bool          // it was too much
-	woken     chan struct{} // has room for one
+	behind    bson.A        // events that it has not returned; nil if
+	lost      bool          // it was too far behind
+	woken     chan struct{} // has a buffer of one
 }
 
-// wake has a getMore look whether it has something to tell.
+// wake makes a waiting getMore check for events.
 func (st *stream) wake() {
 	select {
 	case st.woken <- struct{}{}:
@@ -35,7 +34,7 @@ func (st *stream) wake() {
 	}
 }
 
-// meets gives the stream an event.
+// meets adds an event to the stream if it matches.
 func (st *stream) meets(e event) {
 	if st.lost || e.namespace != st.namespace || st.match != nil && !st.match(e.D) {
 		return
@@ -50,8 +49,7 @@ func (st *stream) meets(e event) {
 	st.wake()
 }
 
-// changed notes a write. before is nil of what was made, after of what was
-// deleted.
+// changed records a write. before is nil for an insert, after is nil for a delete.
 func (s *Server) changed(ns string, before, after bson.D) {
 	s.written++
 	of := after
@@ -89,13 +87,12 @@ func (s *Server) changed(ns string, before, after bson.D) {
 	}
 }
 
-// happened is how many events there were.
+// happened returns how many events there were.
 func (s *Server) happened() int { return s.forgotten + len(s.events) }
 
 func resumeToken(n int) bson.D { return bson.D{{Key: "_data", Value: strconv.Itoa(n)}} }
 
-// watch opens a change stream, if the pipeline begins with one: from now on, or
-// behind an event.
+// watch opens a change stream if the pipeline begins with one: from now on, or after an event.
 func (c *call) watch(stages bson.A) (reply bson.D, ok bool) {
 	if len(stages) == 0 {
 		return nil, false
@@ -160,8 +157,7 @@ func (c *call) batch(id int64, as string) bson.D {
 	}}}
 }
 
-// wait has a getMore wait until there is something, for as long as it says, or a
-// second.
+// wait makes a getMore wait for an event, for at most its maxTimeMS, or a second.
 func (s *Server) wait(command bson.D) {
 	id, _ := command[0].Value.(int64)
 	st := s.streams[id]

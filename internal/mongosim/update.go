@@ -7,7 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// apply is the document as an update makes it: operators, each on fields of the top.
+// apply returns the document after an update. The update has operators, which change only
+// top-level fields.
 func (c *call) apply(update value, d bson.D) bson.D {
 	operators, is := update.(bson.D)
 	if !is || len(operators) == 0 || !strings.HasPrefix(operators[0].Key, "$") {
@@ -38,7 +39,7 @@ func (c *call) apply(update value, d bson.D) bson.D {
 	return d
 }
 
-// operator is the value that an operator makes of one.
+// operator returns the new value of a field to which an operator is applied.
 func (c *call) operator(op string, was, arg value) value {
 	switch op {
 	case "$set":
@@ -177,9 +178,9 @@ func condition(key []string, want value) query {
 		switch op {
 		case "$in":
 			return slices.ContainsFunc(values, func(v value) bool { return equals(have, v) })
-		case "$all": // of nothing it matches nothing
+		case "$all": // an empty list matches nothing
 			return len(values) > 0 && !slices.ContainsFunc(values, func(v value) bool { return !equals(have, v) })
-		case "$gt": // of the same type only
+		case "$gt": // values of the same type only
 			return rank(have) == rank(arg) && compare(have, arg) > 0
 		case "$lt":
 			return rank(have) == rank(arg) && compare(have, arg) < 0
@@ -188,7 +189,7 @@ func condition(key []string, want value) query {
 	}
 }
 
-// equals is an equality of a filter: the value itself, or an element of it.
+// equals is a filter's equality: the value itself, or an element of it.
 func equals(have, want value) bool {
 	if compare(have, want) == 0 {
 		return true
@@ -197,7 +198,7 @@ func equals(have, want value) bool {
 	return is && slices.ContainsFunc(list, func(v value) bool { return compare(v, want) == 0 })
 }
 
-// project is a projection of fields to include; _id is included.
+// project applies a projection that lists the fields to include; _id is always included.
 func project(spec value, d bson.D) bson.D {
 	fields, is := spec.(bson.D)
 	if !is {
@@ -216,7 +217,7 @@ func project(spec value, d bson.D) bson.D {
 	return out
 }
 
-// assign sets a path. What is in the way becomes an object.
+// assign sets a path. A value on the path that is not an object is replaced by one.
 func assign(d bson.D, path []string, v value) bson.D {
 	if len(path) == 1 {
 		return with(d, path[0], v)

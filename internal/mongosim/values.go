@@ -7,17 +7,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A value is what the driver's package bson decodes into interfaces: nil, bool,
-// int32, int64, string, bson.Binary, bson.DateTime, bson.D, bson.A; or missing, which is no
-// value at all: a field that is not there.
+// A value is what the driver's package bson decodes into interfaces: nil, bool, int32, int64,
+// string, bson.Binary, bson.DateTime, bson.D, bson.A; or missing, for a field that does not
+// exist.
 type value = any
 
 type missing struct{}
 
 func isMissing(v value) bool { _, is := v.(missing); return is }
 
-// rank is the place of the value's type in the order of BSON types, as far as
-// they are known here (manual, "Comparison/Sort Order").
+// rank is the position of the value's type in the order of BSON types, for the types known here
+// (manual, "Comparison/Sort Order").
 func rank(v value) int {
 	switch v.(type) {
 	case missing:
@@ -42,7 +42,7 @@ func rank(v value) int {
 	panic(refuse("a value of type %T", v))
 }
 
-// number is the value of an int or a long; ok is false of anything else.
+// number is the value of an int or a long; ok is false for any other type.
 func number(v value) (n int64, ok bool) {
 	switch v := v.(type) {
 	case int32:
@@ -53,7 +53,7 @@ func number(v value) (n int64, ok bool) {
 	return 0, false
 }
 
-// compare is the order of values across types.
+// compare orders values of all types.
 func compare(a, b value) int {
 	if c := cmp.Compare(rank(a), rank(b)); c != 0 {
 		return c
@@ -64,7 +64,7 @@ func compare(a, b value) int {
 		y, _ := number(b)
 		return cmp.Compare(x, y)
 	case string:
-		return cmp.Compare(a, b.(string)) // bytes: there is no collation
+		return cmp.Compare(a, b.(string)) // by bytes: there is no collation
 	case bson.Binary: // first by length
 		b := b.(bson.Binary)
 		return cmp.Or(cmp.Compare(len(a.Data), len(b.Data)), cmp.Compare(a.Subtype, b.Subtype), bytes.Compare(a.Data, b.Data))
@@ -118,7 +118,7 @@ func truth(v value) bool {
 	return true
 }
 
-// field is the value of a field of a document.
+// field returns the value of a document's field.
 func field(d bson.D, key string) value {
 	for _, e := range d {
 		if e.Key == key {
@@ -128,8 +128,8 @@ func field(d bson.D, key string) value {
 	return missing{}
 }
 
-// at follows a path. What goes through an array is the array of what is found
-// in each of its elements, without those that have nothing there.
+// at follows a path. Through an array, it returns the array of what it finds in each element,
+// without the elements that have nothing there.
 func at(v value, path []string) value {
 	if len(path) == 0 {
 		return v
@@ -141,7 +141,7 @@ func at(v value, path []string) value {
 		all := bson.A{}
 		for _, e := range v {
 			if _, is := e.(bson.A); is {
-				continue // an array in an array is not looked into
+				continue // arrays in arrays are skipped
 			}
 			if x := at(e, path); !isMissing(x) {
 				all = append(all, x)
@@ -152,8 +152,8 @@ func at(v value, path []string) value {
 	return missing{}
 }
 
-// with returns the document with a field set, in its place if it was there,
-// else at the end; or without it if v is missing.
+// with returns the document with a field set, in its old position or else at the end; if v is
+// missing, without the field.
 func with(d bson.D, key string, v value) bson.D {
 	out := make(bson.D, 0, len(d)+1)
 	found := false
@@ -180,8 +180,8 @@ func encode(d bson.D) []byte {
 	return b
 }
 
-// decode reads a document. The driver's own reading into any is by reflection,
-// and takes most of the time of a command.
+// decode reads a document. The driver's decoding into any uses reflection, and would take most
+// of the time of a command.
 func decode(b []byte) bson.D {
 	elements, err := bson.Raw(b).Elements()
 	if err != nil {
@@ -228,8 +228,7 @@ func decodeValue(v bson.RawValue) value {
 	return of
 }
 
-// same reports whether two documents are the same to the byte: order and types
-// count.
+// same reports whether two documents are equal byte by byte: order and types count.
 func same(a, b bson.D) bool { return identical(a, b) }
 
 func identical(a, b value) bool {

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Codes of the messages (manual, "MongoDB Wire Protocol").
+// Message codes (manual, "MongoDB Wire Protocol").
 const (
 	opReply = 1
 	opQuery = 2004
@@ -48,7 +48,7 @@ func (s *Server) accept() {
 	}
 }
 
-// serve answers on one connection until it breaks.
+// serve answers on one connection until the connection ends.
 func (s *Server) serve(c net.Conn) {
 	for id := uint32(1); ; id++ {
 		var head [16]byte
@@ -70,7 +70,7 @@ func (s *Server) serve(c net.Conn) {
 		}
 		reply, ok := s.answer(command)
 		if !ok {
-			return // cut
+			return // close the connection
 		}
 		if silent {
 			continue
@@ -83,7 +83,7 @@ func (s *Server) serve(c net.Conn) {
 
 var errWire = errors.New("not understood")
 
-// parse reads a message: a command and what came beside it, as one document.
+// parse reads a message: a command and its document sequences, as one document.
 func parse(code uint32, b []byte) (command bson.D, silent bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -91,7 +91,7 @@ func parse(code uint32, b []byte) (command bson.D, silent bool, err error) {
 		}
 	}()
 	switch code {
-	case opQuery: // only the first of a connection: flags, namespace, skip, limit, document
+	case opQuery: // only the first message of a connection: flags, namespace, skip, limit, document
 		end := 4
 		for b[end] != 0 {
 			end++
@@ -134,7 +134,7 @@ func parse(code uint32, b []byte) (command bson.D, silent bool, err error) {
 	return nil, false, errWire
 }
 
-// message is a reply in the form of what it answers.
+// message encodes a reply in the format of its request.
 func message(code, id, to uint32, doc []byte) []byte {
 	b := make([]byte, 16, 64+len(doc))
 	if code == opQuery {

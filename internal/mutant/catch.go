@@ -10,38 +10,38 @@ import (
 	"time"
 )
 
-// A Broken is the module with something wrong, and the test that says so.
+// A Broken is the module with a fault in it, and the test that must catch it.
 type Broken struct {
 	Name  string
-	Pkg   string // where the test is, by its path in the module
-	Test  string // with its subtests, if it is one of them: Test/sub
+	Pkg   string // the package of the test, by its path in the module
+	Test  string // with its subtest, if it is one: Test/sub
 	Edits []Edit
-	// Says returns what is wrong with a failure of the test, or "". It is nil if
-	// each failure will do.
+	// Says returns why the failure of the test does not count, or "". If it is nil, any failure
+	// counts.
 	Says func(r *Run) string
 }
 
-// For how long a test may run, with a mutant and with none. Out of time is no catch:
-// on a busy machine a test with servers of its own takes minutes, whatever it has in
-// it. A test that a mutant keeps waiting bounds its wait itself.
+// limit is how long a test may run, with or without a mutant. A timeout does not catch the
+// mutant: on a busy machine a test with its own servers takes minutes, even without a mutant. A
+// test that a mutant can block must limit its wait itself.
 var limit = 5 * time.Minute
 
-// failFast: the first failure is enough.
+// failFast stops at the first failure, which is enough.
 var failFast = []string{"-test.failfast"}
 
-// patienceEnv bounds what tests wait for. Few mutants are found before that, so
-// those who look for many make it short.
+// patienceEnv limits how long tests wait for something. Most mutants that break such a wait are
+// found only when it ends, so tests with many mutants make it short.
 const patienceEnv = "HOLDFAST_TEST_PATIENCE="
 
-// Catch fails the test for each Broken that its own test does not catch. env is
-// added to the environment of those. Each of these tests is also run once with
-// no mutant alive: one that then fails, or does not run, catches nothing.
+// Catch fails the test for each Broken that its own test does not catch. env is added to the
+// environment of these tests. Each of them is also run once without a mutant: a test that then
+// fails, or does not run, catches nothing.
 //
-// A short HOLDFAST_TEST_PATIENCE in env is for the runs with a mutant alone, and
-// is made longer for a test that takes longer without: however busy the machine is,
-// no test fails by it that has nothing wrong in it.
+// A short HOLDFAST_TEST_PATIENCE in env is used only in the runs with a mutant. It is made
+// longer for a test that takes longer without one: so a test does not fail only because the
+// machine is busy.
 //
-// By day it is skipped: see [Overlay.AtNight].
+// By day Catch is skipped: see [Overlay.AtNight].
 func Catch(t *testing.T, all []Broken, env ...string) {
 	t.Helper()
 	New(t).AtNight(all)
@@ -59,8 +59,8 @@ func Catch(t *testing.T, all []Broken, env ...string) {
 	t.Logf("%d mutants, %d of them with a build of their own, and %d tests without a mutant, in %v", len(all), own, controls, time.Since(begin).Round(time.Second))
 }
 
-// catchAll tries all mutants of the set, so many at a time, and returns how many
-// tests were run without one.
+// catchAll tries all mutants of the set, atOnce at a time, and returns how many tests were run
+// without a mutant.
 func (s *Set) catchAll(t *testing.T, atOnce int, env []string) (controls int) {
 	c := newControls(s, env)
 	var running sync.WaitGroup
@@ -89,8 +89,8 @@ func (s *Set) catch(t *testing.T, i int, c *controls, env []string) {
 	}
 }
 
-// patient returns env with a patience of at least twice what the test took without
-// a mutant; with the default if it took none.
+// patient returns env with a patience of at least twice the time that the test took without a
+// mutant; with the default patience if took is zero.
 func patient(env []string, took time.Duration) (with []string) {
 	for _, setting := range env {
 		if short, ok := strings.CutPrefix(setting, patienceEnv); ok {
@@ -105,14 +105,14 @@ func patient(env []string, took time.Duration) (with []string) {
 	return with
 }
 
-// missed returns why the run with the mutant is no catch, or "".
+// missed returns why the run with the mutant did not catch it, or "".
 func (s *Set) missed(run *Run, b Broken) string {
 	test, _, _ := strings.Cut(b.Test, "/")
 	switch {
 	case run.NoServer != "":
-		return "had no server, which is no catch: " + run.NoServer
+		return "had no server, so it caught nothing: " + run.NoServer
 	case run.TimedOut:
-		return "ran out of time, which is no catch"
+		return "ran out of time, so it caught nothing"
 	case slices.Contains(run.Failed, test):
 		if b.Says == nil {
 			return ""
@@ -123,15 +123,15 @@ func (s *Set) missed(run *Run, b Broken) string {
 	case !run.Began(test):
 		return "did not run: " + run.End()
 	case slices.Contains(run.Skipped, b.Test), slices.Contains(run.Skipped, test):
-		return "was skipped, which is no catch"
+		return "was skipped, so it caught nothing"
 	case slices.Contains(run.Passed, b.Test):
 		return "passes"
 	}
 	return "did not fail: " + run.End()
 }
 
-// packages are the import paths of the package of the test, and of those that
-// the mutant changes. A panic elsewhere is not its doing.
+// packages returns the import paths of the test's package and of the packages that the mutant
+// changes. The mutant is not blamed for a panic in another package.
 func (s *Set) packages(b Broken) (paths []string) {
 	dirs := []string{b.Pkg}
 	for _, e := range b.Edits {
@@ -145,13 +145,13 @@ func (s *Set) packages(b Broken) (paths []string) {
 	return paths
 }
 
-// controls are the runs of tests with no mutant alive, one for each test.
+// controls are the runs of tests without a mutant, one for each test.
 type controls struct {
 	set *Set
 	env []string
 
 	mu sync.Mutex
-	of map[string]*control // by the test
+	of map[string]*control // by test
 }
 
 type control struct {
@@ -164,8 +164,8 @@ func newControls(s *Set, env []string) *controls {
 	return &controls{set: s, env: env, of: map[string]*control{}}
 }
 
-// wrong returns how long the test of the mutant takes when no mutant is alive,
-// and what is wrong with it then, or "". The first caller runs it.
+// wrong returns how long the test of the mutant takes without a mutant, and what is wrong with
+// it then, or "". The first call for a test runs it.
 func (c *controls) wrong(t testing.TB, b Broken) (took time.Duration, why string) {
 	c.mu.Lock()
 	one := c.of[b.Test]

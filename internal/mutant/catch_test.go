@@ -181,14 +181,14 @@ func TestEachMutantCanBePlantedEvenIfNoneIsRun(t *testing.T) {
 		{Broken{Test: "TestNo", Edits: at("half", Return("n/2 + 1"))}, "there is no TestNo in the package"},
 	} {
 		if err := o.plants(c.broken); (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) {
-			t.Errorf("%+v: %v, want %q", c.broken, err, c.why)
+			t.Errorf("%+v: got %v, want %q", c.broken, err, c.why)
 		}
 	}
 	t.Setenv(testserver.NightlyEnv, "")
 	t.Run("skipped", func(t *testing.T) {
 		defer func() {
 			if !t.Skipped() {
-				t.Error("it is not skipped")
+				t.Error("the test is not skipped")
 			}
 		}()
 		Catch(t, []Broken{{Test: "TestAlwaysFails", Edits: at("half", Return("n/2 + 1"))}})
@@ -208,7 +208,7 @@ func TestAShortPatienceIsForMutantsAlone(t *testing.T) {
 		{10 * time.Second, []string{"A=1", "HOLDFAST_TEST_PATIENCE=20s", "B=2"}},
 	} {
 		if have := patient(env, c.took); !slices.Equal(have, c.want) {
-			t.Errorf("took %v: %q, want %q", c.took, have, c.want)
+			t.Errorf("took %v: got %q, want %q", c.took, have, c.want)
 		}
 	}
 }

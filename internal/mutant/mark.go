@@ -11,35 +11,34 @@ import (
 	"strings"
 )
 
-// A mark in the source names a place where a mutant differs, by a comment at
-// the end of the line:
+// A mark in the source names a place where a mutant differs. It is a comment at the end of the
+// line:
 //
 //	if now >= deadline { //mutant:deadline
 //
-// A mark is there once in the module, in whichever file. What is done there is
-// said in the syntax of Go (the condition is false, the statement is not there)
-// and not by the text that is there: code can be moved and reworded, and its
-// mutants go with it. More than one mutant may use a mark.
+// Each mark exists once in the module, in any file. An edit says what is done there in terms of
+// Go syntax (the condition is false, the statement is missing) and not by the text of the line.
+// So code can be moved and reworded, and its mutants stay with it. Several mutants may use one
+// mark.
 //
-// Where a line has several expressions and one of them is meant, the mark is
-// before it: x && /*mutant:late*/ y. An argument cannot have one, as gofmt moves it
-// to before the comma: use Value or Stmt.
+// If a line has several expressions and one of them is meant, the mark is before it:
+// x && /*mutant:late*/ y. An argument cannot have a mark, because gofmt moves it to before
+// the comma: use Value or Stmt.
 //
-// In a script or a statement that is a file (see text.go), and in one that is
-// put together in Go, the mark is at the end of a line with what is meant and
-// no more, which the mutant replaces:
+// In a script or a statement in a file (see text.go), and in a statement that Go code puts
+// together, the mark is at the end of a line that has only what the mutant replaces:
 //
 //	AND expires > {now} --mutant:expired
 var markPattern = regexp.MustCompile(`\bmutant:([a-z0-9-]+)`)
 
-// At is what is wrong at the mark.
+// At returns an edit that does this at the mark.
 func At(mark string, do Op) Edit { return Edit{Mark: mark, Do: do} }
 
-// An Op is what is done at a mark. In its text, WAS is what was there.
+// An Op is what an edit does at a mark. In its text, WAS stands for the original text.
 type Op struct {
 	kind opKind
 	text string
-	cond string // of a script or a statement: it is done only where this holds as the program runs
+	cond string // for a script or a statement: a Go condition, at run time, for the edit to apply
 }
 
 type opKind int
@@ -59,17 +58,17 @@ const (
 
 var opNames = [...]string{"condition", "return", "assigned value", "expression", "statement", "statement", "statement", "block", "statement with one behind it", "line"}
 
-// Cond makes the condition of the if, the for or the case on the line another.
+// Cond replaces the condition of the if, the for or the case on the line.
 func Cond(text string) Op { return Op{opCond, text, ""} }
 
-// Return makes the results of the return statement others.
+// Return replaces the results of the return statement.
 func Return(text string) Op { return Op{opReturn, text, ""} }
 
-// Value makes what is assigned another: to variables, a field, or in a range.
+// Value replaces the assigned value: of variables, of a field, or of a range.
 func Value(text string) Op { return Op{opValue, text, ""} }
 
-// Expr makes the largest expression another that is on the line as a whole, or
-// that begins behind the mark.
+// Expr replaces the largest expression that is entirely on the line, or that begins after the
+// mark.
 func Expr(text string) Op { return Op{opExpr, text, ""} }
 
 // Stmt replaces the statement.
@@ -78,27 +77,27 @@ func Stmt(text string) Op { return Op{opStmt, text, ""} }
 // Delete removes the statement.
 func Delete() Op { return Op{opStmt, "", ""} }
 
-// Before has statements run before the statement.
+// Before runs statements before the statement.
 func Before(text string) Op { return Op{opBefore, text, ""} }
 
-// After has statements run behind the statement.
+// After runs statements after the statement.
 func After(text string) Op { return Op{opAfter, text, ""} }
 
-// First has statements run at the start of the block that the line opens.
+// First runs statements at the start of the block that the line opens.
 func First(text string) Op { return Op{opFirst, text, ""} }
 
-// Swap has the next statement run before this one.
+// Swap runs the next statement before this one.
 func Swap() Op { return Op{opSwap, "", ""} }
 
 // Line replaces what is on the line before the mark.
 func Line(text string) Op { return Op{opLine, text, ""} }
 
-// If does that to a line of a script or a statement only where the condition, in Go, holds as the
-// program runs. In Go itself the text of an operation can say so.
+// If applies op to a line of a script or a statement only where the condition, in Go, is true
+// at run time. In Go code, the text of the Op can contain the condition.
 func (op Op) If(cond string) Op { op.cond = cond; return op }
 
-// marks finds the file of each mark in the module, and in the others if it is that of a
-// workspace. One that is there twice has "".
+// marks returns the file of each mark in the module, and in all modules if there is a
+// workspace. For a mark that exists twice it is "".
 func marks(root string) (map[string]string, error) {
 	files := map[string]string{}
 	_, err := os.Stat(filepath.Join(root, "go.work"))
@@ -135,7 +134,7 @@ func marks(root string) (map[string]string, error) {
 	return files, err
 }
 
-// place is the path of the file that the edit changes.
+// place returns the path of the file that the edit changes.
 func (o *Overlay) place(e Edit) (string, error) {
 	all, err := o.marks()
 	if err != nil {
@@ -151,8 +150,7 @@ func (o *Overlay) place(e Edit) (string, error) {
 	return e.Under + file, nil
 }
 
-// at does what the edit says at its mark, and returns the text of the file with
-// that.
+// edit applies e at its mark, and returns the new text of the file.
 func (s *source) edit(e Edit) (string, error) {
 	for _, group := range s.file.Comments {
 		for _, c := range group.List {
@@ -165,15 +163,15 @@ func (s *source) edit(e Edit) (string, error) {
 	return "", fmt.Errorf("the mark mutant:%s is not in %s", e.Mark, s.path)
 }
 
-// a span is a piece of the file, and the lines by which it is found.
+// A span is a piece of the file, and the lines by which a mark finds it.
 type span struct {
-	from, to    token.Pos // what is replaced
+	from, to    token.Pos // the replaced piece
 	first, last int
 }
 
 func (s *source) do(op Op, mark *ast.Comment) (string, error) {
 	if op.cond != "" {
-		return "", fmt.Errorf("a condition is for scripts and statements, and %s is none", s.path)
+		return "", fmt.Errorf("a condition is for scripts and statements, and %s is neither", s.path)
 	}
 	line := s.line(mark.Pos())
 	if op.kind == opLine {
@@ -204,12 +202,12 @@ func (s *source) do(op Op, mark *ast.Comment) (string, error) {
 	return s.text[:from] + text + s.text[to:], nil
 }
 
-// find returns what the operation is for at the mark, or nil, and the statement
-// behind it, if it is one.
+// find returns the span that the operation applies to at the mark, or nil, and the statement
+// after it, if there is one.
 func (s *source) find(op Op, mark *ast.Comment) (*span, ast.Stmt) {
 	var all []span
 	found := func(from, to, first, last token.Pos) { all = append(all, span{from, to, s.line(first), s.line(last)}) }
-	next := map[token.Pos]ast.Stmt{} // the statement behind one that begins there
+	next := map[token.Pos]ast.Stmt{} // the next statement, by the position of a statement
 	behind := func(list []ast.Stmt) {
 		for i, stmt := range list[:max(0, len(list)-1)] {
 			next[stmt.Pos()] = list[i+1]
@@ -222,7 +220,7 @@ func (s *source) find(op Op, mark *ast.Comment) (*span, ast.Stmt) {
 			if op.kind == opFirst {
 				found(n.Lbrace+1, n.Lbrace+1, n.Lbrace, n.Lbrace)
 			}
-			return true // it is no statement of its own
+			return true // a block is not a statement of its own here
 		case *ast.CaseClause:
 			behind(n.Body)
 			if op.kind == opFirst {
@@ -273,7 +271,7 @@ func (s *source) find(op Op, mark *ast.Comment) (*span, ast.Stmt) {
 		switch stmt := n.(type) {
 		case *ast.CaseClause, *ast.CommClause:
 			if op.kind == opStmt {
-				found(n.Pos(), n.End(), n.Pos(), n.Pos()) // it is meant only where it begins
+				found(n.Pos(), n.End(), n.Pos(), n.Pos()) // matches only where it begins
 			}
 		case ast.Stmt:
 			if op.kind == opStmt || op.kind == opBefore || op.kind == opAfter || op.kind == opSwap && next[stmt.Pos()] != nil {
@@ -296,9 +294,9 @@ func (s *source) find(op Op, mark *ast.Comment) (*span, ast.Stmt) {
 
 var wasPattern = regexp.MustCompile(`\bWAS\b`)
 
-// better reports whether a is meant by a mark on the line, and rather than b:
-// what begins there, the whole of it, rather than what ends there, and that
-// rather than what goes on there.
+// better reports whether a mark on the line means a, rather than b. A span that begins on the
+// line is better than one that ends there, and that is better than one that only crosses it. Of
+// those that begin there, the outermost is best.
 func (s *source) better(a, b *span, op Op, line int, mark *ast.Comment) bool {
 	rank := func(a *span) int {
 		switch {
@@ -329,7 +327,7 @@ func (s *source) better(a, b *span, op Op, line int, mark *ast.Comment) bool {
 	case ra == 1:
 		return long(a) < long(b) // the innermost
 	case op.kind == opFirst:
-		return a.from > b.from // the last that the line opens
+		return a.from > b.from // the last block that the line opens
 	case op.kind == opExpr:
 		return long(a) > long(b)
 	}

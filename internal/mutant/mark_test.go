@@ -92,12 +92,12 @@ func TestAnOperationChangesWhatIsMarked(t *testing.T) {
 		have, err := s.edit(At(c.mark, c.do))
 		if c.old == "" {
 			if err == nil || !strings.Contains(err.Error(), c.new) {
-				t.Errorf("%s: %v, want %q", c.mark, err, c.new)
+				t.Errorf("%s: got %v, want %q", c.mark, err, c.new)
 			}
 			continue
 		}
 		if n := strings.Count(marked, c.old); n != 1 || err != nil {
-			t.Errorf("%s: %q is there %d times; %v", c.mark, c.old, n, err)
+			t.Errorf("%s: %q occurs %d times, want once; %v", c.mark, c.old, n, err)
 			continue
 		}
 		// The comments may be on another line.
@@ -109,7 +109,7 @@ func TestAnOperationChangesWhatIsMarked(t *testing.T) {
 			return strings.Join(strings.Fields(string(b)), " ")
 		}
 		if want := bare(strings.Replace(marked, c.old, c.new, 1)); bare(have) != want {
-			t.Errorf("%s: %s\nwant %s", c.mark, bare(have), want)
+			t.Errorf("%s: got %s\nwant %s", c.mark, bare(have), want)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func TestAMutantGoesWithItsMark(t *testing.T) {
 			cmd.Env = append(os.Environ(), helper+"="+name)
 			out, err := cmd.CombinedOutput()
 			if (err == nil) != (c.why == "") || !strings.Contains(string(out), c.why) {
-				t.Errorf("%v, want %q:\n%s", err, c.why, out)
+				t.Errorf("got %v, want %q:\n%s", err, c.why, out)
 			}
 		})
 	}

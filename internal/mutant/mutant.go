@@ -1,10 +1,10 @@
-// Package mutant builds test binaries of this module with something wrong in
-// it, to see that the tests catch it. Nothing is written to the module: the
-// changed files are laid over it with go test -overlay.
+// Package mutant builds test binaries of this module with faults in it, to check that the tests
+// catch them. Nothing is written to the module: the changed files are laid over it with go test
+// -overlay.
 //
-// A test catches a mutant if it fails with it. That says something only of a
-// test that otherwise passes: each is run once with no mutant alive, under the
-// same conditions but for how long it waits for what must happen.
+// A test catches a mutant if it fails with it. That means something only if the test passes
+// otherwise: each test is also run once without a mutant, under the same conditions except for
+// how long it waits for something.
 package mutant
 
 import (
@@ -20,18 +20,17 @@ import (
 	"testing"
 )
 
-// An Edit is something wrong at a mark. At makes one.
+// An Edit is a fault at a mark. At returns one.
 type Edit struct {
 	Mark  string
 	Do    Op
-	Under string // a directory with a copy of the file, which is changed instead
+	Under string // a directory with a copy of the file; the copy is changed instead
 }
 
-// An Overlay is files that replace those of the module, or are added to it,
-// for a build.
+// An Overlay has files that replace files of the module, or are added to it, for a build.
 type Overlay struct {
 	t    testing.TB
-	root string            // of the module, or of the workspace: the first module of that is there
+	root string            // of the workspace, or of the module without one; a workspace's first module is there
 	dir  string            // where the files are
 	over map[string]string // path in the module → file
 
@@ -40,8 +39,7 @@ type Overlay struct {
 	files int // in dir
 }
 
-// New returns an Overlay without files. It fails the test if there is no
-// module around it.
+// New returns an Overlay without files. It fails the test if the test is not in a module.
 func New(t testing.TB) *Overlay {
 	t.Helper()
 	root := Root(t)
@@ -49,8 +47,8 @@ func New(t testing.TB) *Overlay {
 	return &Overlay{t: t, root: root, dir: t.TempDir(), over: map[string]string{}, marks: sync.OnceValues(find)}
 }
 
-// Root is the directory above the test that has all modules of a workspace, or, where
-// there is no workspace, the one of the module.
+// Root returns the root of the workspace that contains the test or, without a workspace, of the
+// module.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -71,12 +69,12 @@ func Root(t testing.TB) string {
 	return ""
 }
 
-// copy returns an Overlay with the same files, to which others can be added.
+// copy returns an Overlay with the same files. More can be added to the copy.
 func (o *Overlay) copy(t testing.TB) *Overlay {
 	return &Overlay{t: t, root: o.root, dir: t.TempDir(), over: maps.Clone(o.over), marks: o.marks}
 }
 
-// modulePath is the path by which the module is imported.
+// modulePath is the import path of the module.
 func (o *Overlay) modulePath() string {
 	o.t.Helper()
 	text, err := os.ReadFile(filepath.Join(o.root, "go.mod"))
@@ -92,7 +90,7 @@ func (o *Overlay) modulePath() string {
 	return ""
 }
 
-// Text is a file of the module, or what is laid over it.
+// Text returns the text of a file of the module, or of the file laid over it.
 func (o *Overlay) Text(path string) string {
 	o.t.Helper()
 	text, err := o.edited(path, nil)
@@ -102,7 +100,7 @@ func (o *Overlay) Text(path string) string {
 	return text
 }
 
-// edited is that file with those of the edits that are for it.
+// edited returns the text of a file with the edits for that file applied.
 func (o *Overlay) edited(path string, edits []Edit) (text string, err error) {
 	file := filepath.Join(o.root, path)
 	data, err := os.ReadFile(cmp.Or(o.over[file], file))
@@ -127,7 +125,7 @@ func (o *Overlay) edited(path string, edits []Edit) (text string, err error) {
 	return text, nil
 }
 
-// Add lays a file with the text over the path in the module.
+// Add lays a file with this text over the path in the module.
 func (o *Overlay) Add(path, text string) {
 	o.t.Helper()
 	o.files++
@@ -163,8 +161,8 @@ func (o *Overlay) Edit(edits ...Edit) {
 	}
 }
 
-// Build builds the test binary of a package, told by its path in the module,
-// and returns where it is.
+// Build builds the test binary of a package, named by its path in the module, and returns the
+// binary's path.
 func (o *Overlay) Build(pkg string) (bin string) {
 	o.t.Helper()
 	bin, out, err := o.build(pkg)
@@ -184,13 +182,13 @@ func (o *Overlay) build(pkg string) (bin string, out []byte, err error) {
 		return "", nil, err
 	}
 	bin = filepath.Join(o.dir, "mutant.test")
-	// To leave out what makes it fast, or can be debugged, takes a third off
-	// the time to build it. -e: all complaints, not the first ten.
+	// Without optimization and debug information, building takes a third less time. -e: all
+	// errors, not just the first ten.
 	cmd := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-e -N -l -dwarf=false", "-ldflags=-s -w", "-overlay", list, "-o", bin, "./"+pkg)
 	cmd.Dir = o.root
 	cmd.Env = append(os.Environ(),
-		"GOWORK=",       // the one above the directory: the package can be of another module than the test, which may be run alone
-		"CGO_ENABLED=0") // as make check builds what is below the package
+		"GOWORK=",       // use the workspace above the directory: the package can be in another module than the test, which may run without it
+		"CGO_ENABLED=0") // as make check builds the dependencies of the package
 	out, err = cmd.CombinedOutput()
 	return bin, out, err
 }

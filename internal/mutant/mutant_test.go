@@ -250,10 +250,10 @@ func TestACopyDoesWhatItsFunctionDoes(t *testing.T) {
 	set := Build(t, "", all)
 	for i, b := range all {
 		if own := set.own[i] != nil; own != samples[b.Name].own {
-			t.Errorf("%s: a build of its own: %v", b.Name, own)
+			t.Errorf("%s: has a build of its own: %v, want the opposite", b.Name, own)
 		}
 		if out, err := set.Command(t, i).CombinedOutput(); err != nil {
-			t.Errorf("%s, which differs in brackets: %v\n%s", b.Name, err, out)
+			t.Errorf("%s, which differs only in brackets: %v\n%s", b.Name, err, out)
 		}
 	}
 	all = broken(nil)
@@ -303,7 +303,7 @@ func TestAnUncaughtMutantIsReported(t *testing.T) {
 	cmd.Env = append(os.Environ(), helper+"=1", testserver.NightlyEnv+"=1")
 	out, err := cmd.CombinedOutput()
 	if err == nil {
-		t.Fatalf("it passes:\n%s", out)
+		t.Fatalf("the test passes:\n%s", out)
 	}
 	text := string(out)
 	for name, why := range map[string]string{
@@ -315,14 +315,14 @@ func TestAnUncaughtMutantIsReported(t *testing.T) {
 		_, told, found := strings.Cut(text, "--- FAIL: TestAnUncaughtMutantIsReported/"+name+" (")
 		told, _, _ = strings.Cut(told, "--- FAIL: ")
 		if !found || !strings.Contains(told, why) {
-			t.Errorf("%s: want %s", name, why)
+			t.Errorf("%s: the report does not say %s", name, why)
 		}
 	}
 	if n := strings.Count(text, "--- FAIL: "); n != 1+8 {
-		t.Errorf("%d failures, want one and eight", n)
+		t.Errorf("got %d failures, want one and eight", n)
 	}
 	if want := fmt.Sprintf("%d mutants", len(samples)+8); !strings.Contains(text, want) {
-		t.Errorf("not told: %s", want)
+		t.Errorf("the output does not say %s", want)
 	}
 	if t.Failed() {
 		t.Log(text)

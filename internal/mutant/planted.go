@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// AtNight is called before the mutants are tried, which takes minutes and so is done only
-// where HOLDFAST_NIGHTLY is set. Elsewhere it skips the test, unless one of them could not be
-// tried: then the test fails.
+// AtNight is called before the mutants are tried. That takes minutes, so it is done only if
+// HOLDFAST_NIGHTLY is set. Otherwise AtNight skips the test, or fails it if a mutant could not
+// be tried.
 func (o *Overlay) AtNight(all []Broken) {
 	o.t.Helper()
 	if testserver.Nightly() {
@@ -26,8 +26,8 @@ func (o *Overlay) AtNight(all []Broken) {
 	o.t.Skip("the mutants are tried by make mutants and make nightly")
 }
 
-// plants returns why the mutant could not be tried: its mark has gone, what is to be done
-// cannot be done to what is there, or there is no such test.
+// plants returns why the mutant could not be tried: its mark does not exist, the edit does not
+// fit the code there, or its test does not exist.
 func (o *Overlay) plants(b Broken) error {
 	edits, err := o.inCode(b.Edits)
 	if err != nil {

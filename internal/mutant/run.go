@@ -11,32 +11,31 @@ import (
 	"time"
 )
 
-// A Run is what became of one test in a process of its own.
+// A Run is the result of one test in its own process.
 type Run struct {
-	Passed, Failed, Skipped []string // tests and subtests that ended, by their full names
+	Passed, Failed, Skipped []string // tests and subtests that ended, by full name
 
-	Met      bool // a function was called that the mutant changes, unless that has a build of its own
+	Met      bool // a function that the mutant changes was called; not known for a mutant with its own build
 	TimedOut bool
-	NoServer string // what package testserver said of one that did not start
+	NoServer string // the message of package testserver about a server that did not start
 	Err      error  // how the process ended
 	Took     time.Duration
 	Output   []byte
 
 	began    []string
-	panicked string // the trace of the goroutine that did, if no test was blamed for it
+	panicked string // the trace of the goroutine that panicked, if no test was blamed
 }
 
-// None is the number of no mutant.
+// None is the number for running without a mutant.
 const None = -1
 
-// Run runs a test of the binary, told with its subtest as in Broken, with the
-// mutant alive; "" is all tests. It fails t if that needs a binary of its own
-// that cannot be built. The flags are added to those of the binary, and env to
-// the environment.
+// Run runs a test of the binary with mutant i alive. The test is named with its subtest, as in
+// Broken; "" is all tests. Run fails t if the mutant needs its own binary and that cannot be
+// built. flags are added to those of the binary, and env to the environment.
 func (s *Set) Run(t testing.TB, i int, test string, within time.Duration, flags []string, env ...string) *Run {
 	t.Helper()
-	// testing marks its own lines by a character then, so that none that a test
-	// prints is taken for one of them.
+	// With test2json, package testing begins its own lines with a special character, so that no
+	// line that a test prints is mistaken for one.
 	args := append([]string{"-test.v=test2json", "-test.timeout=" + within.String()}, flags...)
 	if test != "" {
 		args = append(args, "-test.run="+exactly(test))
@@ -52,8 +51,8 @@ func (s *Set) Run(t testing.TB, i int, test string, within time.Duration, flags 
 	return run
 }
 
-// exactly is the pattern of go test -run for a test, or a subtest, and no other
-// whose name begins with its name.
+// exactly returns the go test -run pattern for this test or subtest only, and not for others
+// whose names begin with its name.
 func exactly(test string) string {
 	parts := strings.Split(test, "/")
 	for i, p := range parts {
@@ -62,15 +61,15 @@ func exactly(test string) string {
 	return strings.Join(parts, "/")
 }
 
-// mark begins each line of package testing, under -test.v=test2json.
+// mark begins each line of package testing under -test.v=test2json.
 const mark = "\x16"
 
-// unmarked takes away mark, and what is around an error since Go 1.27.
+// unmarked removes mark, and the characters around an error since Go 1.27.
 var unmarked = strings.NewReplacer(mark, "", "\x0e", "", "\x0f", "")
 
 var (
-	// noServer is what package testserver says of a server that is not there,
-	// or does not start: of a mutant it says nothing.
+	// noServer is what package testserver says if a server does not exist or does not start.
+	// Such a run says nothing about the mutant.
 	noServer = regexp.MustCompile(`.*(run "make servers"|ended at its start: | did not answer on .* within ).*`)
 	timedOut = regexp.MustCompile(`(?m)^panic: test timed out after `)
 	panics   = regexp.MustCompile(`(?m)^(panic|fatal error): `)
@@ -106,15 +105,15 @@ func parseRun(out []byte, err error, took time.Duration) *Run {
 	return r
 }
 
-// Began reports whether the test, or the subtest, was begun.
+// Began reports whether the test or subtest was started.
 func (r *Run) Began(test string) bool { return slices.Contains(r.began, test) }
 
-// Unfinished reports whether the test was begun and has not ended.
+// Unfinished reports whether the test was started and has not ended.
 func (r *Run) Unfinished(test string) bool {
 	return r.Began(test) && !slices.Contains(slices.Concat(r.Passed, r.Failed, r.Skipped), test)
 }
 
-// End says how the process ended, for people.
+// End describes how the process ended.
 func (r *Run) End() string {
 	if r.Err == nil && len(r.began) == 0 {
 		return "there is no such test"
@@ -125,8 +124,8 @@ func (r *Run) End() string {
 	return fmt.Sprintf("the process ended with %v", r.Err)
 }
 
-// panickedIn reports whether the goroutine that panicked ran code of one of the
-// packages, or was started by one.
+// panickedIn reports whether the goroutine that panicked ran code of one of the packages, or
+// was started by such code.
 func (r *Run) panickedIn(packages []string) bool {
 	for line := range strings.Lines(r.panicked) {
 		line = strings.TrimPrefix(line, "created by ")

@@ -13,25 +13,23 @@ import (
 	"strings"
 )
 
-// Many mutants go into one build: of each function that one of them changes
-// there is a copy with the change, and the function begins with a switch that
-// goes to the copy of the mutant which the environment names. So a mutant
-// costs the start of a program, not a build. Of a variable of the package, or a
-// constant text, there is each mutant's value beside the right one.
+// Many mutants go into one build. Each function that a mutant changes gets a copy with the
+// change. The function begins with a switch, which calls the copy of the mutant that the
+// environment names. So a mutant costs the start of a program, not a build. For a package
+// variable or a string constant, the values of all mutants are listed after the original one.
 //
-// The copy is a function of its own, not a block in the first one, as := and
-// defer mean other things in a block.
+// The copy is a separate function, not a block in the original one, because := and defer mean
+// something else in a block.
 
-// AliveEnv is the variable with the number of the mutant that is alive in a
-// build of many. A test that starts itself in another environment has to hand
-// it on.
+// AliveEnv is the variable with the number of the mutant that is alive in a build with many. A
+// test that starts itself with another environment must pass it on.
 const AliveEnv = "HOLDFAST_TEST_MUTANT"
 
-// metEnv is the variable with the file that is made when a function is called
-// that the mutant changes.
+// metEnv is the variable with the path of a file that is created when a function changed by the
+// mutant is called.
 const metEnv = "HOLDFAST_TEST_MUTANT_MET"
 
-// aliveFile is added to each package with switches.
+// aliveFile is added to each package that has switches.
 const aliveFile = `package %s
 
 import (
@@ -73,24 +71,23 @@ func pick__[T any](value T, others ...other__[T]) T {
 
 // A schemata is a set of files with switches.
 type schemata struct {
-	module *Overlay             // what is there
-	files  map[string]*switched // path in the module
+	module *Overlay             // the original files
+	files  map[string]*switched // by path in the module
 }
 
-// switched is a file in which functions have switches.
+// A switched is a file with functions that have switches.
 type switched struct {
 	*source
-	copies map[int][]copied // by the declaration in the file
+	copies map[int][]copied // by index of the declaration in the file
 }
 
-// copied is the body of a function, or the value of a variable, as a mutant has
-// it.
+// A copied is a mutant's version of a function body or a variable's value.
 type copied struct {
 	mutant int
 	body   string
 }
 
-// source is a parsed file.
+// A source is a parsed file.
 type source struct {
 	path, text string
 	fset       *token.FileSet
@@ -106,8 +103,8 @@ func parse(path, text string) (*source, error) {
 func (s *source) at(p token.Pos) int          { return s.fset.Position(p).Offset }
 func (s *source) slice(a, b token.Pos) string { return s.text[s.at(a):s.at(b)] }
 
-// add puts a mutant in, unless it changes more than the bodies of functions
-// that can have a switch, and values.
+// add adds a mutant. It returns false if the mutant changes more than values and the bodies of
+// functions that can have a switch.
 func (s *schemata) add(mutant int, b *Broken) bool {
 	edits, err := s.module.inCode(b.Edits)
 	if err != nil {
@@ -157,8 +154,8 @@ func (s *schemata) add(mutant int, b *Broken) bool {
 	return true
 }
 
-// changed are the bodies and values in after that differ, by the declaration. It
-// is false if more than that differs, or if one of these can have no switch.
+// changed returns the bodies and values that differ in after, by declaration. ok is false if
+// more than that differs, or if a changed function cannot have a switch.
 func (s *source) changed(after *source) (bodies map[int]string, ok bool) {
 	if strings.HasSuffix(s.path, "_test.go") || len(s.file.Decls) != len(after.file.Decls) {
 		return nil, false
@@ -183,8 +180,8 @@ func (s *source) changed(after *source) (bodies map[int]string, ok bool) {
 	return bodies, len(bodies) > 0
 }
 
-// value is that of a variable, or of a constant that is a text, which has a
-// declaration to itself; otherwise nil.
+// value returns the value of a variable, or of a string constant, that has its own declaration;
+// otherwise nil.
 func value(decl ast.Decl) ast.Expr {
 	d, ok := decl.(*ast.GenDecl)
 	if !ok || len(d.Specs) != 1 {
@@ -200,7 +197,7 @@ func value(decl ast.Decl) ast.Expr {
 	return spec.Values[0]
 }
 
-// switchable reports whether a copy of f that f calls does what f does.
+// switchable reports whether f still works the same if it calls a copy of itself.
 func switchable(f *ast.FuncDecl) bool {
 	if f.Body == nil || f.Recv == nil && f.Name.Name == "init" || f.Name.Name == "_" {
 		return false
@@ -211,7 +208,7 @@ func switchable(f *ast.FuncDecl) bool {
 	if f.Type.TypeParams != nil && slices.Contains(names(f.Type.TypeParams), "_") {
 		return false
 	}
-	recovers := false // in a function that a deferred one calls, recover does nothing
+	recovers := false // recover does nothing in a function that is called by a deferred one
 	ast.Inspect(f.Body, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok {
 			name, ok := call.Fun.(*ast.Ident)
@@ -232,8 +229,7 @@ func names(list *ast.FieldList) (all []string) {
 	return all
 }
 
-// lay lays the files over the module, without the mutants that are to be
-// skipped.
+// lay lays the files over the module, without the skipped mutants.
 func (s *schemata) lay(o *Overlay, skip map[int]bool) {
 	packages := map[string]string{}
 	for p, file := range s.files {
@@ -247,10 +243,10 @@ func (s *schemata) lay(o *Overlay, skip map[int]bool) {
 	}
 }
 
-// print is the file with switches, and the copies behind it.
+// print returns the file with switches, followed by the copies.
 func (s *switched) print(skip map[int]bool) (text string, any bool) {
 	type insertion struct {
-		at, end int // what is between is replaced
+		at, end int // the text between them is replaced
 		text    string
 	}
 	var in []insertion
@@ -340,7 +336,7 @@ func (s *switched) print(skip map[int]bool) (text string, any bool) {
 	return out.String(), true
 }
 
-// inMutant finds the mutant to which the compiler's complaint is.
+// inMutant finds the mutant that a compiler error is about.
 var inMutant = regexp.MustCompile(`mutant-([0-9]+)\.go:`)
 
 func complaints(out []byte) (mutants map[int]bool) {

@@ -9,31 +9,31 @@ import (
 	"time"
 )
 
-// A Set is the test binary of a package with mutants in it, one of which is
-// alive at a time; and one each for those that cannot be in it.
+// A Set is the test binary of a package with mutants in it, one of which is alive at a time,
+// and a separate binary for each mutant that cannot be in it.
 type Set struct {
 	all    []Broken
-	module string            // its path
+	module string            // import path of the module
 	marks  map[string]string // where the marks are
 	bin    string
 	own    map[int]func(testing.TB) (bin string)
 }
 
-// Build builds the test binary of a package with all mutants in it that change
-// no more than what is in functions.
+// Build builds the test binary of a package with all mutants that change only functions and
+// values.
 func Build(t testing.TB, pkg string, all []Broken) *Set {
 	t.Helper()
 	return New(t).Mutants(pkg, all)
 }
 
-// Mutants is what Build is, of a package that the Overlay may be a part of.
+// Mutants is Build for a package that may include files of the Overlay.
 func (o *Overlay) Mutants(pkg string, all []Broken) *Set {
 	t := o.t
 	t.Helper()
 	set := &Set{all: all, module: o.modulePath(), own: map[int]func(testing.TB) string{}}
-	set.marks, _ = o.marks() // what is wrong with one is told where it is used
+	set.marks, _ = o.marks() // errors are reported where a mark is used
 	many := &schemata{module: o, files: map[string]*switched{}}
-	apart := map[int]bool{} // those that are not in it
+	apart := map[int]bool{} // mutants that are not in the common binary
 	for i := range all {
 		if !many.add(i, &all[i]) {
 			apart[i] = true
@@ -47,7 +47,7 @@ func (o *Overlay) Mutants(pkg string, all []Broken) *Set {
 			set.bin = bin
 			break
 		}
-		// By itself it is told what the compiler has against it.
+		// In its own build, the compiler's error for the mutant is reported.
 		wrong := complaints(out)
 		for i := range wrong {
 			apart[i] = true
@@ -71,8 +71,8 @@ func (o *Overlay) Mutants(pkg string, all []Broken) *Set {
 	return set
 }
 
-// Command makes the test binary a command with the mutant alive. It fails the
-// test if that needs a binary of its own and cannot be built.
+// Command returns a command that runs the test binary with mutant i alive. It fails the test if
+// the mutant needs its own binary and that cannot be built.
 func (s *Set) Command(t testing.TB, i int, args ...string) *exec.Cmd {
 	t.Helper()
 	bin := s.bin
@@ -81,6 +81,6 @@ func (s *Set) Command(t testing.TB, i int, args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(bin, args...)
 	cmd.Env = append(os.Environ(), AliveEnv+"="+strconv.Itoa(i))
-	cmd.WaitDelay = 10 * time.Second // what it leaves behind may hold on to its output
+	cmd.WaitDelay = 10 * time.Second // processes left behind may keep its output open
 	return cmd
 }

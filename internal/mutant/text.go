@@ -6,18 +6,17 @@ import (
 	"strings"
 )
 
-// Scripts and statements are files in the binary, which store/embedded reads.
-// A mark in one is a comment at the end of a line, --mutant:NAME. Mutants replace
-// or delete that line in the text that was read: so those of many files are in
-// one build.
+// Scripts and statements are files in the binary, which store/embedded reads. A mark in such a
+// file is a comment at the end of a line, --mutant:NAME. Mutants replace or delete that line in
+// the text after it was read. So mutants of many files are in one build.
 
-// loader is the mark of the return statement that has the text of such a file.
+// loader is the mark of the return statement that returns the text of such a file.
 const loader = "embedded-text"
 
 func isText(file string) bool { return path.Ext(file) == ".lua" || path.Ext(file) == ".sql" }
 
-// inCode makes edits of marked lines in scripts and statements edits of the code
-// that reads them, and leaves the others as they are.
+// inCode turns edits of scripts and statements into edits of the code that reads them, and
+// leaves the other edits as they are.
 func (o *Overlay) inCode(edits []Edit) ([]Edit, error) {
 	all := make([]Edit, len(edits))
 	for i, e := range edits {
@@ -47,10 +46,10 @@ func (o *Overlay) inCode(edits []Edit) ([]Edit, error) {
 	return all, nil
 }
 
-// lineAt returns the line with the mark, and what the edit makes of it.
+// lineAt returns the line with the mark, and what the edit replaces it with.
 func lineAt(text string, e Edit) (old, new string, err error) {
 	if e.Do.kind != opLine && e.Do.If("") != Delete() {
-		return "", "", fmt.Errorf("the line of the mark mutant:%s can be replaced or deleted, and no more", e.Mark)
+		return "", "", fmt.Errorf("the line of the mark mutant:%s can only be replaced or deleted", e.Mark)
 	}
 	for line := range strings.Lines(text) {
 		m := markPattern.FindStringSubmatch(line)

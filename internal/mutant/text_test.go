@@ -18,14 +18,14 @@ func TestALineOfATextIsChangedAtItsMark(t *testing.T) {
 		{"if", Line("if not (a) then"), "if a then --mutant:if", "if not (a) then", ""},
 		{"one", Line("WAS + 1"), "return 1 --mutant:one", "return 1 + 1", ""},
 		{"one", Delete(), "return 1 --mutant:one", "", ""},
-		{"one", Return("2"), "", "", "can be replaced or deleted, and no more"},
+		{"one", Return("2"), "", "", "can only be replaced or deleted"},
 		{"comment", Delete(), "", "", "is not at the end of a line of code"},
 		{"middle", Delete(), "", "", "is not at the end of a line of code"},
 		{"none", Delete(), "", "", "is not there"},
 	} {
 		old, new, err := lineAt(text, At(c.mark, c.do))
 		if (err != nil) != (c.wrong != "") || err != nil && !strings.Contains(err.Error(), c.wrong) || old != c.old || new != c.new {
-			t.Errorf("%s: %q, %q, %v, want %q, %q, %q", c.mark, old, new, err, c.old, c.new, c.wrong)
+			t.Errorf("%s: got %q, %q, %v, want %q, %q, %q", c.mark, old, new, err, c.old, c.new, c.wrong)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func Count() int {
 	}
 	set := Build(t, "", all)
 	if len(set.own) > 0 {
-		t.Errorf("%d have a build of their own", len(set.own))
+		t.Errorf("%d mutants have a build of their own, want none", len(set.own))
 	}
 	for i, want := range []string{"61", "49", "43", "0", "49"} {
 		if r := set.Run(t, i, "TestCount", limit, nil); !r.Met || !strings.Contains(string(r.Output), "p_test.go:7: "+want+"\n") {
@@ -89,6 +89,6 @@ func Count() int {
 		}
 	}
 	if r := set.Run(t, None, "TestCount", limit, nil); r.Met || r.Err != nil {
-		t.Errorf("without a mutant: met: %v, %v\n%s", r.Met, r.Err, r.Output)
+		t.Errorf("without a mutant: got met: %v, %v\n%s", r.Met, r.Err, r.Output)
 	}
 }

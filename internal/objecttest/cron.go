@@ -13,8 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// Cron has a job started by cron again and again, each time in a process of its own, after a holder has died: it gets the name, as the
-// server's time tells that it is free. So it does of a server that tells no time, by watching.
+// Cron has cron start a job again and again, each time in a new process, after a holder has died. The job gets the
+// name because the server's time shows that the lease has expired. On a server without time it gets the name by
+// watching.
 func Cron(t *testing.T, s Subject) {
 	t.Helper()
 	if s.Linked == nil {
@@ -33,7 +34,8 @@ func Cron(t *testing.T, s Subject) {
 const (
 	// period is how often the job is started.
 	period = time.Second
-	// cronTTL is that of its lock, which the machine has to stall for most of to lose it.
+	// cronTTL is the TTL of the job's lock. The lock is lost only if the machine stalls for
+	// most of it.
 	cronTTL = 2 * object.MinTTL
 )
 
@@ -41,22 +43,22 @@ func (s *Subject) cron(t *testing.T, place string) {
 	linked, link := s.Linked(t, place)
 	first := s.job(t, linked)
 	if first == nil {
-		t.Fatal("refused")
+		t.Fatal("the first claim was refused")
 	}
 	for second := s.job(t, place); second != nil; second = s.job(t, place) {
 		if first.Valid() {
-			t.Fatal("two hold it")
+			t.Fatal("two processes hold the name")
 		}
-		t.Log("the machine stood still, and the first had lost it: once more")
+		t.Log("the machine stood still, and the first lease had ended; trying once more")
 		if err := second.Release(); err != nil && !errors.Is(err, holdfast.ErrLost) && !errors.Is(err, holdfast.ErrUnavailable) {
 			t.Fatal(err)
 		}
-		until(t, "the name is free", func() bool { // the second may have lost it, too
+		until(t, "the name is free", func() bool { // the second job may have lost it too
 			first = s.job(t, linked)
 			return first != nil
 		})
 	}
-	link.Cut() // nothing of it is heard any more
+	link.Cut() // nothing is received from it any more
 	began, refused := time.Now(), 0
 	until(t, "a try is granted", func() bool {
 		if s.job(t, place) != nil {
@@ -66,12 +68,12 @@ func (s *Subject) cron(t *testing.T, place string) {
 		time.Sleep(period - time.Since(began)%period)
 		return false
 	})
-	// How long it takes at the most is tested in package object, where no machine stalls.
-	t.Logf("granted %v after the last answer, once %d were refused", time.Since(began), refused)
+	// The longest time is tested in package object, where no stall of the machine matters.
+	t.Logf("granted %v after the last answer, after %d refusals", time.Since(began), refused)
 }
 
-// job is one, as holdfast run -n: it holds the name until the test ends, or has nothing if it was refused. It tries on where the server does not
-// answer in time.
+// job runs one job, like holdfast run -n. It holds the name until the test ends, or returns nil if it was refused. It
+// retries if the server does not answer in time.
 func (s *Subject) job(t *testing.T, place string) *holdfast.Lease {
 	t.Helper()
 	locks, err := holdfast.New(s.start(t, place), &holdfast.Options{TTL: cronTTL, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
@@ -90,7 +92,7 @@ func (s *Subject) job(t *testing.T, place string) *holdfast.Lease {
 	}
 }
 
-// WithoutTime tests what a server that tells no time refuses.
+// WithoutTime tests which claims are refused on a server without time.
 func WithoutTime(t *testing.T, s Subject) {
 	t.Helper()
 	p := s.open(t, s.withoutTime(t))
@@ -98,7 +100,7 @@ func WithoutTime(t *testing.T, s Subject) {
 		c := storetest.Mutex(store.NewProcess(), "a")
 		with(&c)
 		if _, err := storetest.AskUntilAnswered(t, p, c); !errors.Is(err, store.ErrUnsupported) {
-			t.Errorf("a %s: %v, want an ErrUnsupported", what, err)
+			t.Errorf("a %s: got %v, want ErrUnsupported", what, err)
 		}
 	}
 }

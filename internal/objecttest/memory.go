@@ -15,19 +15,19 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/object"
 )
 
-// A Memory is a server of objects in this process, with which the tests of this package are tested. It does what it is asked
-// for, and a trial can have it do wrong. Its methods are safe for concurrent use.
+// A Memory is an object server in this process, for testing the tests of this package. It works correctly unless a
+// test makes it fail. Its methods are safe for concurrent use.
 type Memory struct {
-	Untimed bool                           // it tells no time
-	Ignores func(key, version string) bool // it does a write whatever its condition says
-	Spoils  func(*object.Object)           // it changes what is answered
+	Untimed bool                           // its answers contain no times
+	Ignores func(key, version string) bool // reports whether it writes although the condition is not met
+	Spoils  func(*object.Object)           // changes its answers
 
 	mu      sync.Mutex
 	objects map[string]object.Object
 	count   int
 }
 
-// done is what is answered. m.mu is held.
+// done returns an answer. m.mu is held.
 func (m *Memory) done(o object.Object) object.Object {
 	o.Now, o.Written, o.Server = time.Now().Truncate(time.Second), o.Written.Truncate(time.Second), "memory"
 	if m.Untimed {
@@ -39,14 +39,14 @@ func (m *Memory) done(o object.Object) object.Object {
 	return o
 }
 
-// Get implements [object.Server].
+// Get implements [object.Lister].
 func (m *Memory) Get(ctx context.Context, key string) (object.Object, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.done(m.objects[key]), ctx.Err()
 }
 
-// Put implements [object.Server].
+// Put implements [object.Lister].
 func (m *Memory) Put(ctx context.Context, key string, body []byte, version string) (object.Object, object.Fate, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +66,7 @@ func (m *Memory) Put(ctx context.Context, key string, body []byte, version strin
 	return m.done(object.Object{Version: o.Version}), object.Done, nil
 }
 
-// Delete implements [object.Server].
+// Delete implements [object.Lister].
 func (m *Memory) Delete(ctx context.Context, key, version string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +79,7 @@ func (m *Memory) Delete(ctx context.Context, key, version string) error {
 	return nil
 }
 
-// List implements [object.Server].
+// List implements [object.Lister].
 func (m *Memory) List(ctx context.Context, prefix, after string, _ int) iter.Seq2[object.Object, error] {
 	return func(yield func(object.Object, error) bool) {
 		m.mu.Lock()
@@ -102,14 +102,14 @@ func (m *Memory) List(ctx context.Context, prefix, after string, _ int) iter.Seq
 	}
 }
 
-// Len is how many objects there are.
+// Len returns the number of objects.
 func (m *Memory) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.objects)
 }
 
-// A described backend is a whole record.Backend.
+// A described backend is a complete record.Backend.
 type described struct{ *object.Backend }
 
 func (described) Check(context.Context) []store.Finding {
@@ -123,9 +123,9 @@ func (d described) Describe() store.Description {
 	}
 }
 
-// Process is one more process on the server, or on what is made of it.
-func (m *Memory) Process(prefix string, made func(object.Server) object.Server) *Process {
-	var server object.Server = m
+// Process returns one more process on the server, or on the server that made returns for it.
+func (m *Memory) Process(prefix string, made func(object.Lister) object.Lister) *Process {
+	var server object.Lister = m
 	if made != nil {
 		server = made(m)
 	}

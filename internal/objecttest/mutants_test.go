@@ -18,13 +18,13 @@ func TestTheKitCatchesEachMutantOfObjects(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"a server is used that lets several win", unfit, "object-trial-of-writers", mutant.Cond("WAS && false")},
-		{"a server is used that does a late write", unfit, "object-trial-of-late", mutant.Cond("WAS && false")},
-		{"a server is used that makes what is not there", unfit, "object-trial-of-none", mutant.Cond("WAS && false")},
-		{"a server is used that keeps or deletes", unfit, "object-trial-of-rules", mutant.Cond("WAS && false")},
-		{"a server is used that has two clocks", unfit, "object-trial-of-clocks", mutant.Cond("WAS && false")},
+		{"a server that lets several writes win is used", unfit, "object-trial-of-writers", mutant.Cond("WAS && false")},
+		{"a server that does a late write is used", unfit, "object-trial-of-late", mutant.Cond("WAS && false")},
+		{"a server that creates a missing object is used", unfit, "object-trial-of-none", mutant.Cond("WAS && false")},
+		{"a server that keeps or deletes objects is used", unfit, "object-trial-of-rules", mutant.Cond("WAS && false")},
+		{"a server that has two clocks is used", unfit, "object-trial-of-clocks", mutant.Cond("WAS && false")},
 		{"a swap takes in notes twice", backend + "a_swap_whose_notes_were_taken_in_is_refused", "object-note-taken-in-twice", mutant.Stmt("_ = n")},
-		{"a session is over at once without a clock", "TestMemory/cron", "object-watched-for-its-ttl", mutant.Cond("WAS && false")},
+		{"a session without a clock ends at once", "TestMemory/cron", "object-watched-for-its-ttl", mutant.Cond("WAS && false")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "internal/objecttest", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}

@@ -1,7 +1,7 @@
-// Package objecttest tests a store on package store/record/object: all that is not of its server alone. So the tests of such a
-// store are these, and those of its server's answers, rights and prices.
+// Package objecttest tests a store that uses package store/record/object: everything that does not depend on its
+// server alone. So such a store needs only these tests, and tests of its server's answers, permissions and costs.
 //
-// Each function is called in a test of its own. What is left nil in the Subject skips what needs it, and the test says so.
+// Call each function in its own test. A nil field of the Subject skips the tests that need it, and the test says so.
 package objecttest
 
 import (
@@ -18,40 +18,45 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// A Process is a backend as one more process has it.
+// A Process is a backend as another process has it.
 type Process struct {
 	Backend record.Backend
-	Objects *object.Backend // what it is made of
-	Server  object.Server   // what that is on
+	Objects *object.Backend // the implementation of Backend
+	Server  object.Lister   // the server of Objects
 }
 
-// A Link is the way of one process to its server, which can also be cut for good.
+// A Link is the connection of one process to its server. It can also be cut for good.
 type Link interface {
 	storetest.Link
 	Cut()
 }
 
-// A Subject is a store to be tested.
+// A Subject is a store under test.
 type Subject struct {
-	// Place returns a place of which nobody knows, on a server that all tests share. It is one line, which means the same in another process.
+	// Place returns a new place on a server that all tests share. It is one line, and means the same in another
+	// process.
 	Place func(t testing.TB) string
 
-	// Open opens one more process there, without I/O. It closes nothing but clients of its own, with the test.
+	// Open opens one more process at a place, without I/O. When the test ends it closes only its own clients.
 	Open func(t testing.TB, place string) *Process
 
-	// Linked is the place as it is reached by a link of its own.
+	// Linked returns the place as reached through its own link.
 	Linked func(t testing.TB, place string) (string, Link)
 
-	// Untimed is the place as it is reached by a proxy that drops what the server tells of times.
+	// Untimed returns the place as reached through a proxy that removes all times from the
+	// server's answers.
 	Untimed func(t testing.TB, place string) string
 
-	// Freeze returns a place on a server of its own, which answers nothing from when freeze is called on, until the test ends.
+	// Freeze returns a place on its own server. After a call of freeze the server answers nothing until the test
+	// ends.
 	Freeze func(t *testing.T) (place string, freeze func())
 
-	// InProcess says that the server is a value in this process, without a link and a way to freeze it.
+	// InProcess says that the server is a value in this process, so it has no link and cannot
+	// be frozen.
 	InProcess bool
 
-	// Within runs each subtest of the suites, as that of storetest.Run does; nil: nothing does.
+	// Within runs each subtest of the suites, like the one of storetest.Run; nil: they run as
+	// they are.
 	Within storetest.Within
 }
 
@@ -62,7 +67,7 @@ func (s *Subject) within() []storetest.Within {
 	return []storetest.Within{s.Within}
 }
 
-// A process has a store of its own.
+// A process has its own store.
 type process struct {
 	*Process
 	*record.Store
@@ -74,7 +79,7 @@ func (s *Subject) start(t testing.TB, place string) *process {
 	return &process{p, record.New(p.Backend)}
 }
 
-// open starts a process, which is closed with the test.
+// open starts a process. It is closed when the test ends.
 func (s *Subject) open(t testing.TB, place string) *process {
 	t.Helper()
 	p := s.start(t, place)
@@ -82,7 +87,7 @@ func (s *Subject) open(t testing.TB, place string) *process {
 	return p
 }
 
-// ready is Open, of a process whose server has passed the trial.
+// ready opens a process and waits until its server has passed the trial.
 func (s *Subject) ready(t testing.TB, place string) *Process {
 	t.Helper()
 	p := s.Open(t, place)
@@ -93,10 +98,10 @@ func (s *Subject) ready(t testing.TB, place string) *Process {
 	return p
 }
 
-// until waits for what must happen.
+// until waits for a condition.
 var until = testwait.Until
 
-// A patient store has no sessions that end while the machine stalls for a while.
+// A patient store has no sessions short enough to end when the machine stalls for a while.
 type patient struct{ *record.Store }
 
 func (p patient) Describe() store.Description {
@@ -105,14 +110,14 @@ func (p patient) Describe() store.Description {
 	return d
 }
 
-// Suite holds the store to every promise of all stores.
+// Suite tests every promise that all stores make.
 func Suite(t *testing.T, s Subject) {
 	t.Helper()
 	place := s.Place(t)
 	storetest.Run(t, func(t *testing.T) store.Store { return patient{s.start(t, place).Store} }, s.within()...)
 }
 
-// An untimed store lacks what a server that tells no time cannot count.
+// An untimed store lacks the promises that need the server's time.
 type untimed struct{ patient }
 
 func (u untimed) Describe() store.Description {
@@ -122,7 +127,7 @@ func (u untimed) Describe() store.Description {
 	return d
 }
 
-// SuiteWithoutTime is Suite, of a server that tells no time.
+// SuiteWithoutTime is Suite on a server without time.
 func SuiteWithoutTime(t *testing.T, s Subject) {
 	t.Helper()
 	place := s.withoutTime(t)
@@ -162,8 +167,8 @@ func Backend(t *testing.T, s Subject) {
 	recordtest.Run(t, of)
 }
 
-// sweeping is a backend with a short retention, which is swept until the test ends. Nobody writes an idle name right when it is deleted, so it does
-// no harm if the server does not compare and delete in one step.
+// sweeping returns a backend with a short retention, which is swept until the test ends. No test writes an idle name
+// just when it is deleted, so it does no harm if the server does not compare and delete in one step.
 func (s *Subject) sweeping(t *testing.T, place string) record.Backend {
 	t.Helper()
 	p := s.Open(t, place)
@@ -186,7 +191,7 @@ func (s *Subject) sweeping(t *testing.T, place string) record.Backend {
 	return p.Backend
 }
 
-// Differential compares the store with the rule. Its sessions are closed as whoever finds them over does.
+// Differential compares the store with the rule. It closes sessions like a process that finds them expired.
 func Differential(t *testing.T, s Subject) {
 	t.Helper()
 	storetest.DifferentialBySession(t, storetest.Sessioned{
@@ -198,7 +203,7 @@ func Differential(t *testing.T, s Subject) {
 	})
 }
 
-// endSessions does with sessions what who comes does with those whose time is over, and what then somebody does with the names.
+// endSessions closes all sessions like a process that finds them expired, and then settles their names.
 func (p *process) endSessions(t testing.TB) {
 	t.Helper()
 	for _, id := range p.Sessions() {
@@ -209,7 +214,7 @@ func (p *process) endSessions(t testing.TB) {
 	}
 }
 
-// closeSession closes a session as if its time were over.
+// closeSession closes a session as if it had expired.
 func closeSession(t testing.TB, p *Process, id session.ID) {
 	t.Helper()
 	key := p.Objects.Prefix + "s/" + id.String()
@@ -231,7 +236,7 @@ func closeSession(t testing.TB, p *Process, id session.ID) {
 	}
 }
 
-// Faults has connections fall silent and be reset while they are used.
+// Faults makes connections hang and resets them during use.
 func Faults(t *testing.T, s Subject) {
 	t.Helper()
 	if s.Linked == nil {
@@ -244,7 +249,7 @@ func Faults(t *testing.T, s Subject) {
 	}})
 }
 
-// Killed kills the process of a holder: the name is free within its TTL and a second.
+// Killed kills a holder's process: the name must be free within the TTL plus a second.
 func Killed(t *testing.T, s Subject) {
 	t.Helper()
 	storetest.Killed(t, storetest.Killable{

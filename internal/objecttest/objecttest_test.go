@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 
 // A cut link no longer answers.
 type cut struct {
-	object.Server
+	object.Lister
 	mu  sync.Mutex
 	off bool
 }
@@ -41,7 +41,7 @@ func (c *cut) Put(ctx context.Context, key string, body []byte, version string) 
 	if c.off {
 		return object.Object{}, 0, errCut
 	}
-	return c.Server.Put(ctx, key, body, version)
+	return c.Lister.Put(ctx, key, body, version)
 }
 
 // No test of this package uses the other methods of a link.
@@ -74,11 +74,11 @@ func memories() Subject {
 		Open: func(_ testing.TB, place string) *Process {
 			parts := strings.Split(place, " ")
 			m := map[string]*Memory{"timed": timed, "silent": silent}[parts[0]]
-			return m.Process(parts[1], func(s object.Server) object.Server {
+			return m.Process(parts[1], func(s object.Lister) object.Lister {
 				mu.Lock()
 				defer mu.Unlock()
 				if l := links[place]; l != nil {
-					l.Server = s
+					l.Lister = s
 					return l
 				}
 				return s

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// keys are those below the prefix, listed with so many a page.
+// keys returns the keys below the prefix, listed with page keys a page.
 func (p *process) keys(t testing.TB, page int) (all []string) {
 	t.Helper()
 	for l, err := range p.Server.List(t.Context(), p.Objects.Prefix, "", page) {
@@ -23,7 +23,8 @@ func (p *process) keys(t testing.TB, page int) (all []string) {
 	return all
 }
 
-// NothingIsLeft tests that sessions and notes go with their use; of a name its object stays.
+// NothingIsLeft tests that sessions and notes are deleted after use. Only the object of the
+// name stays.
 func NothingIsLeft(t *testing.T, s Subject) {
 	t.Helper()
 	place := s.Place(t)
@@ -35,22 +36,23 @@ func NothingIsLeft(t *testing.T, s Subject) {
 	if err := a.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is granted", func() bool { return storetest.MustAsk(t, b, w).Granted })
+	until(t, "the waiter is granted", func() bool { return storetest.MustAsk(t, b, w).Granted })
 	if err := b.Release(t.Context(), store.Hold{Name: w.Name, ID: w.ID}); err != nil {
 		t.Fatal(err)
 	}
-	a.Objects.Finish() // it deletes notes behind the calls
+	a.Objects.Finish() // notes are deleted in the background
 	b.Objects.Finish()
 	a.Close()
 	b.Close()
 	all := s.open(t, place).keys(t, 1)
-	all = slices.DeleteFunc(all, func(key string) bool { return key == "w/sweep" || strings.HasSuffix(key, "/keep") }) // somebody has swept, and what keeps directories
+	all = slices.DeleteFunc(all, func(key string) bool { return key == "w/sweep" || strings.HasSuffix(key, "/keep") }) // the mark of a sweep, and the files that keep directories
 	if len(all) != 1 || all[0] != "n/a%2Fb%20%C3%BC.lock" {
-		t.Errorf("left: %q", all)
+		t.Errorf("got keys %q", all)
 	}
 }
 
-// ForeignIsLeftAlone tests that objects which holdfast did not write, or a newer one did, are not touched.
+// ForeignIsLeftAlone tests that objects which holdfast did not write, or which a newer version wrote, are not
+// changed.
 func ForeignIsLeftAlone(t *testing.T, s Subject) {
 	t.Helper()
 	p, me := s.open(t, s.Place(t)), store.NewProcess()
@@ -61,7 +63,7 @@ func ForeignIsLeftAlone(t *testing.T, s Subject) {
 	}{
 		"a": {"nonsense", store.ErrCorrupt},
 		"b": {`{"v":99,"name":"Yg=="}` + "\nx", store.ErrUnsupported},
-		"c": {`{"v":1,"name":"Yg=="}` + "\nx", store.ErrCorrupt}, // of another name
+		"c": {`{"v":1,"name":"Yg=="}` + "\nx", store.ErrCorrupt}, // with another object's name
 		"d": {`{"v":1,"name":"ZA=="}` + "\n\x7fnewer", store.ErrUnsupported},
 		"e": {`{"v":1,"name":"ZQ=="}`, store.ErrCorrupt},
 	} {
@@ -70,10 +72,10 @@ func ForeignIsLeftAlone(t *testing.T, s Subject) {
 			t.Fatal(err)
 		}
 		if _, err := p.Ask(t.Context(), storetest.Mutex(me, name)); !errors.Is(err, c.want) || !strings.Contains(err.Error(), `"`+name+`"`) {
-			t.Errorf("%s: ask: %v, want %v with the name", name, err, c.want)
+			t.Errorf("%s: ask: got %v, want %v with the name", name, err, c.want)
 		}
 		if o, err := p.Server.Get(t.Context(), key); err != nil || string(o.Body) != c.value {
-			t.Errorf("%s is not what it was: %s, %v", name, o.Body, err)
+			t.Errorf("%s was changed: %s, %v", name, o.Body, err)
 		}
 	}
 	fine, wrong := 0, 0
@@ -85,12 +87,12 @@ func ForeignIsLeftAlone(t *testing.T, s Subject) {
 			wrong++
 		}
 	}
-	if fine != 1 || wrong < 4 { // of "c" the name is another's
-		t.Errorf("%d names listed and %d told as not ours", fine, wrong)
+	if fine != 1 || wrong < 4 { // "c" contains the name of another object
+		t.Errorf("got %d names in the list, and %d reported as foreign", fine, wrong)
 	}
 }
 
-// ARefusedTryWritesNothing tests that nothing is written for it.
+// ARefusedTryWritesNothing tests that a refused try writes nothing.
 func ARefusedTryWritesNothing(t *testing.T, s Subject) {
 	t.Helper()
 	p, me := s.open(t, s.Place(t)), store.NewProcess()
@@ -111,15 +113,16 @@ func ARefusedTryWritesNothing(t *testing.T, s Subject) {
 	try.Try = true
 	for range 3 {
 		if storetest.MustAsk(t, p, try).Granted {
-			t.Fatal("two hold it")
+			t.Fatal("two processes hold the name")
 		}
 	}
 	if after := versions(); after != before {
-		t.Errorf("%s, and before %s", after, before)
+		t.Errorf("got %s, before %s", after, before)
 	}
 }
 
-// Server tests what an object.Server promises: that a write and a delete depend on the version, and what a listing has.
+// Server tests the promises of an object.Server: that writes and deletes depend on the version, and what a listing
+// contains.
 func Server(t *testing.T, s Subject) {
 	t.Helper()
 	p := s.open(t, s.Place(t))
@@ -127,7 +130,7 @@ func Server(t *testing.T, s Subject) {
 		t.Helper()
 		o, what, err := p.Server.Put(t.Context(), p.Objects.Prefix+key, []byte(body), version)
 		if err != nil || what != want {
-			t.Fatalf("a write of %s on %q: %v, %v, want %v", key, version, what, err, want)
+			t.Fatalf("a write of %s on %q: got %v, %v, want %v", key, version, what, err, want)
 		}
 		return o
 	}
@@ -135,7 +138,7 @@ func Server(t *testing.T, s Subject) {
 		t.Helper()
 		o, err := p.Server.Get(t.Context(), p.Objects.Prefix+key)
 		if err != nil || string(o.Body) != want || (o.Version == "") != (want == "") {
-			t.Fatalf("%s is %q of version %q, %v, want %q", key, o.Body, o.Version, err, want)
+			t.Fatalf("%s: got %q of version %q, %v, want %q", key, o.Body, o.Version, err, want)
 		}
 	}
 	key := "n/a.lock"
@@ -151,7 +154,7 @@ func Server(t *testing.T, s Subject) {
 			t.Fatal(err)
 		}
 		if version == first.Version {
-			get(key, "second") // what was written meanwhile is not deleted
+			get(key, "second") // a newer version is not deleted
 		} else {
 			get(key, "")
 		}
@@ -172,7 +175,7 @@ func Server(t *testing.T, s Subject) {
 			all = append(all, strings.TrimPrefix(l.Key, p.Objects.Prefix))
 		}
 		if got := strings.Join(all, " "); got != want {
-			t.Errorf("listed after %q: %s, want %s", after, got, want)
+			t.Errorf("listed after %q: got %s, want %s", after, got, want)
 		}
 	}
 }

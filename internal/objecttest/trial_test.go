@@ -37,17 +37,17 @@ func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 		m   *Memory
 		why string
 	}{
-		"several that come at once make an object":   {&Memory{Ignores: until4(true)}, "at once"},
-		"several that come at once change an object": {&Memory{Ignores: until4(false)}, "at once"},
-		"who comes late makes an object":             {&Memory{Ignores: after(4, true)}, "must fail"},
-		"who comes late changes an object":           {&Memory{Ignores: after(4, false)}, "must fail"},
-		"a change makes what is not there":           {&Memory{Ignores: func(key, version string) bool { return version != "" && strings.HasSuffix(key, "-none") }}, "was not there"},
-		"it has two clocks": {&Memory{Spoils: func(o *object.Object) {
+		"several concurrent writes create an object": {&Memory{Ignores: until4(true)}, "at once"},
+		"several concurrent writes change an object": {&Memory{Ignores: until4(false)}, "at once"},
+		"a late write creates an object":             {&Memory{Ignores: after(4, true)}, "must fail"},
+		"a late write changes an object":             {&Memory{Ignores: after(4, false)}, "must fail"},
+		"a change creates a missing object":          {&Memory{Ignores: func(key, version string) bool { return version != "" && strings.HasSuffix(key, "-none") }}, "was not there"},
+		"the server has two clocks": {&Memory{Spoils: func(o *object.Object) {
 			if !o.Written.IsZero() {
 				o.Written = o.Written.Add(-time.Hour)
 			}
 		}}, "two clocks"},
-		"it deletes or keeps": {&Memory{Spoils: func(o *object.Object) { o.Unfit = "it has a rule for that" }}, "it has a rule for that"},
+		"the server deletes or keeps objects": {&Memory{Spoils: func(o *object.Object) { o.Unfit = "it has a rule for that" }}, "it has a rule for that"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -55,7 +55,7 @@ func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 			defer p.Backend.Close()
 			_, err := p.Backend.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")})
 			if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), c.why) || !strings.Contains(err.Error(), p.Objects.Address) {
-				t.Fatalf("%v, want an ErrUnsupported that names the store and %q", err, c.why)
+				t.Fatalf("got %v, want ErrUnsupported that names the store and %q", err, c.why)
 			}
 			p.Objects.Finish()
 			if n := c.m.Len(); n > 0 {
@@ -78,7 +78,7 @@ func TestATrialLeavesNothing(t *testing.T) {
 		}
 		p.Objects.Finish()
 		if n := m.Len(); n != 0 || m.count != 2 || p.Objects.Timed() == silent {
-			t.Errorf("%d objects are left of %d writes, and it is said that times are told: %v", n, m.count, p.Objects.Timed())
+			t.Errorf("got %d objects after %d writes, want none after 2; the server reports times: %v", n, m.count, p.Objects.Timed())
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package otherprocess has a test start its own binary as another process, on a directory that both use, and kill it.
+// Package otherprocess lets a test start its own binary as another process on a shared directory, and kill it.
 package otherprocess
 
 import (
@@ -11,11 +11,11 @@ import (
 
 const env = "HOLDFAST_TEST_OTHER_PROCESS"
 
-// Dir is the directory that the other process was started on; empty: this is the test. TestMain asks, and does in the other process
-// what it is for.
+// Dir returns the directory that the other process was started on; it is empty in the test. TestMain checks it, and
+// does the other process's work there.
 func Dir() string { return os.Getenv(env) }
 
-// A Process is the other one. It is killed when the test ends.
+// A Process is the other process. It is killed when the test ends.
 type Process struct {
 	t   testing.TB
 	cmd *exec.Cmd
@@ -42,21 +42,21 @@ func Start(t testing.TB, dir string) *Process {
 	return &Process{t, cmd, bufio.NewReader(out)}
 }
 
-// Line waits for the next line that the process writes.
+// Line waits for the next line of the process's output.
 func (p *Process) Line() string {
 	p.t.Helper()
 	line, err := p.out.ReadString('\n')
 	if err != nil {
-		p.t.Fatalf("the other process says %q, %v", line, err)
+		p.t.Fatalf("the other process printed %q, %v", line, err)
 	}
 	return strings.TrimSuffix(line, "\n")
 }
 
-// Says waits for a line, which must be this one.
+// Says waits for a line, and fails the test if it is not want.
 func (p *Process) Says(want string) {
 	p.t.Helper()
 	if line := p.Line(); line != want {
-		p.t.Fatalf("the other process says %q, want %q", line, want)
+		p.t.Fatalf("the other process printed %q, want %q", line, want)
 	}
 }
 

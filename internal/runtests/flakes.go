@@ -2,13 +2,13 @@ package main
 
 import "strings"
 
-// flakes are the tests that are known to fail now and then, each with the
-// reason. The report prints the reason beside the failure, which is a failure
-// all the same: the list is of work to do, and no permission. It holds the full
-// name of the test, as the report prints it, without its subtests.
+// flakes are the tests that are known to fail now and then, each with the reason. The report
+// prints the reason next to the failure, which still counts as a failure: the list is work to
+// do, not a permission. Each entry has the full name of the test, as the report prints it,
+// without subtests.
 var flakes = []flake{}
 
-// A flake is a test that chance can fail.
+// A flake is a test that can fail by chance.
 type flake struct{ test, reason string }
 
 // knownToFlake returns the reason on the list for a failure, or "".

@@ -13,17 +13,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// How long all processes stand still at a time.
+// The shortest and the longest time for which all processes are frozen.
 const shortest, longest = 8 * time.Second, 14 * time.Second
 
-// A freezer stops all processes of the tests now and then, servers and all, as a machine does that stands still.
+// A freezer freezes all processes of the tests now and then, including servers, as on a machine that stalls.
 type freezer struct {
 	group   *testserver.Cgroup
-	pause   time.Duration        // between two stops, on average
-	still   func() time.Duration // how long the next one lasts
+	pause   time.Duration        // between two freezes, on average
+	still   func() time.Duration // returns how long the next freeze lasts
 	after   func(time.Duration) <-chan time.Time
 	out     io.Writer
-	stopped time.Duration // all in all
+	stopped time.Duration // in total
 	times   int
 }
 
@@ -36,9 +36,10 @@ func newFreezer(pause time.Duration, out io.Writer) (*freezer, error) {
 	return &freezer{group: group, pause: pause, still: still, after: time.After, out: out}, nil
 }
 
-// run runs the command, which stands still now and then. A signal that ends us ends the command, once it is thawed.
+// run runs the command and freezes it now and then. A signal that ends this process also ends the command, after
+// thawing it.
 func (f *freezer) run(cmd *exec.Cmd) error {
-	if err := f.group.Take(0); err != nil { // so that it is in the group from its first instruction
+	if err := f.group.Take(0); err != nil { // so that the command is in the group from its first instruction
 		return err
 	}
 	err := cmd.Start()
@@ -88,9 +89,9 @@ func (f *freezer) run(cmd *exec.Cmd) error {
 	return err
 }
 
-// close removes the group, and says how often all stood still.
+// close removes the group, and reports how often it was frozen.
 func (f *freezer) close() {
-	fmt.Fprintf(f.out, "frozen %d times, for %v in all\n", f.times, f.stopped.Round(time.Second))
+	fmt.Fprintf(f.out, "frozen %d times, for %v in total\n", f.times, f.stopped.Round(time.Second))
 	if err := f.group.Remove(); err != nil {
 		fmt.Fprintln(f.out, "runtests: processes of the tests are left:", err)
 	}

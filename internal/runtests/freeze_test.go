@@ -37,16 +37,16 @@ func TestFreezeStopsACommandAndWhatItHasStarted(t *testing.T) {
 		}
 		before := count()
 		if waits%2 == 1 {
-			until(t, "it goes on", func() bool { return count() > before })
+			until(t, "the command runs", func() bool { return count() > before })
 		} else {
-			until(t, "all of it is frozen", func() bool {
+			until(t, "all its processes are frozen", func() bool {
 				text, err := os.ReadFile(filepath.Join(f.group.Dir, "cgroup.events"))
 				return err == nil && strings.Contains(string(text), "frozen 1")
 			})
 			before = count()
 			time.Sleep(50 * time.Millisecond) // ten beats of what runs
 			if n := count(); n != before {
-				t.Errorf("it is frozen, and has gone on by %d", n-before)
+				t.Errorf("the command is frozen, but made %d more steps", n-before)
 			}
 		}
 		over := make(chan time.Time, 1)
@@ -58,7 +58,7 @@ func TestFreezeStopsACommandAndWhatItHasStarted(t *testing.T) {
 		t.Error(err)
 	}
 	if f.times != 2 || f.stopped != 2*time.Minute {
-		t.Errorf("it stood still %d times for %v, want twice for two minutes", f.times, f.stopped)
+		t.Errorf("frozen %d times for %v, want twice for two minutes", f.times, f.stopped)
 	}
 	if err := f.group.Remove(); err != nil {
 		t.Error(err)
@@ -70,7 +70,7 @@ func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for begun := time.Now(); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Since(begun) > time.Minute {
-			t.Errorf("not within a minute: %s", what)
+			t.Errorf("after a minute still not: %s", what)
 			return
 		}
 	}

@@ -1,17 +1,17 @@
-// Command runtests has gotestsum run the tests of all modules, once each, and then
-// says what gotestsum cannot: whether a test was skipped that had to run, and
-// whether a package or a module was left out.
+// Command runtests has gotestsum run the tests of all modules once, and then reports what
+// gotestsum cannot: whether a test was skipped that had to run, and whether a package or a
+// module was left out.
 //
 //	go run ./internal/runtests [-strict] [-freeze PAUSE] [-packages PATTERN] [-m DIR[=MODFILE]]... -- [go test flags]
 //
-// The modules of the workspace are tested together, each -m by itself, and with another go.mod where one is named.
-// -packages tests these alone of the workspace. With -strict a skip that
-// is not on the list in skips.go is a failure: a test
-// that did not run for want of a server has proved nothing. Whatever failed
-// makes the exit status 1, and nothing is run again.
+// The modules of the workspace are tested together. The module of each -m is tested by itself, with another go.mod if
+// one is named. -packages tests only these packages of the workspace. With -strict a skip that is not on the list in
+// skips.go is a failure: a test that did not run because a server is missing has proved nothing. Any failure makes
+// the exit status 1, and nothing is run again.
 //
-// With -freeze all processes of the tests, servers as well, stand still for 8 to 14 seconds now and then, as on a
-// machine that does: a test that fails only then needs luck. It takes Linux, and cgroups of version 2 that we may make.
+// With -freeze all processes of the tests, including servers, are frozen for 8 to 14 seconds now and then, as on a
+// machine that stalls: a test that fails only then needs luck. This needs Linux, and permission to make cgroups of
+// version 2.
 package main
 
 import (
@@ -27,13 +27,13 @@ import (
 func main() {
 	strict := flag.Bool("strict", false, "a skip that is not on the list is a failure")
 	format := flag.String("format", "pkgname", "the `FORMAT` in which gotestsum prints")
-	dir := flag.String("json", ".tests", "`DIR` in which each event is kept, in a file for the workspace and for each module")
-	root := flag.String("root", ".", "`DIR` of the workspace, if there is one: of each module below it the tests must be run; empty: test no workspace")
+	dir := flag.String("json", ".tests", "`DIR` for the events, with one file for the workspace and one for each module")
+	root := flag.String("root", ".", "`DIR` of the workspace; the tests of each module below it must run; empty: no workspace")
 	packages := flag.String("packages", workspace, "`PATTERN` of the packages of the workspace to test")
-	freeze := flag.Duration("freeze", 0, "have all processes of the tests stand still now and then, with such a pause between on average")
+	freeze := flag.Duration("freeze", 0, "freeze all processes of the tests now and then, with this pause between on average")
 	tools := flag.String("tools", "internal/tools", "`DIR` of the module that has gotestsum")
 	var apart []string
-	flag.Func("m", "`DIR` of a module beside the workspace whose tests to run; DIR=MODFILE: with that file as its go.mod; may be repeated", func(dir string) error {
+	flag.Func("m", "`DIR` of a module outside the workspace to test; DIR=MODFILE uses that file as its go.mod; may be repeated", func(dir string) error {
 		apart = append(apart, dir)
 		return nil
 	})
@@ -75,7 +75,8 @@ func main() {
 	}
 }
 
-// findGotestsum returns the program as the module has it. The go command builds it, and keeps it in its cache.
+// findGotestsum returns the path of the program in the module's version. The go command builds it and keeps it in its
+// cache.
 func findGotestsum(module string) (program string, err error) {
 	cmd := exec.Command("go", "-C", module, "tool", "-n", "gotestsum")
 	cmd.Env = append(os.Environ(), "GOWORK=off")
@@ -88,15 +89,15 @@ func findGotestsum(module string) (program string, err error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// A group is what one run of go test tests.
+// A group is the packages that one run of go test tests.
 type group struct {
 	dir      string
 	packages string   // the pattern
-	env      []string // besides our own
+	env      []string // added to our own
 	modfile  []string // the flag that names another go.mod, if any
 }
 
-// file names the file with the events of the group.
+// file returns the name of the file with the group's events.
 func (g *group) file() string {
 	if slices.Contains(g.env, ofWorkspace) {
 		return "workspace.json"
@@ -111,11 +112,13 @@ func (g *group) file() string {
 // workspace is the pattern of all packages of a workspace.
 const workspace = "work"
 
-// ofWorkspace has go use the workspace above the directory, whatever our own environment says.
+// ofWorkspace makes go use the workspace above the directory, whatever our own environment
+// says.
 const ofWorkspace = "GOWORK="
 
-// groupsOf are packages of the workspace, if there is one, and the modules apart; and, if all of it is to be tested, the
-// modules below it that are in no group, each as a failure.
+// groupsOf returns a group for the packages of the workspace, if there is one, and a group for each of the modules
+// apart. If all packages are to be tested, left has a failure for each module below the workspace that is in no
+// group.
 func groupsOf(root, packages string, apart []string) (groups []*group, left []string, err error) {
 	var beside []*group
 	for _, dir := range apart {
@@ -141,7 +144,8 @@ func groupsOf(root, packages string, apart []string) (groups []*group, left []st
 	return groups, left, nil
 }
 
-// leftOut are the modules below the workspace which are neither of it nor beside it.
+// leftOut returns a failure for each module below the workspace that is neither in it nor in a
+// group of its own.
 func leftOut(work *group, beside []*group) (left []string, err error) {
 	has, err := work.list("-m", "-f", "{{.Dir}}")
 	if err != nil {
@@ -172,7 +176,7 @@ func leftOut(work *group, beside []*group) (left []string, err error) {
 	return left, err
 }
 
-// list is what go list prints of the group, by line.
+// list returns the words that go list prints for the group.
 func (g *group) list(args ...string) (lines []string, err error) {
 	cmd := exec.Command("go", slices.Concat([]string{"-C", g.dir, "list"}, g.modfile, args)...)
 	cmd.Env, cmd.Stderr = append(os.Environ(), g.env...), os.Stderr
@@ -183,22 +187,22 @@ func (g *group) list(args ...string) (lines []string, err error) {
 	return strings.Fields(string(out)), nil
 }
 
-// A gotestsum is how the tests of a group are run.
+// A gotestsum runs the tests of a group.
 type gotestsum struct {
 	program string
 	format  string
-	events  string // file for what go test -json prints
+	events  string // file for the output of go test -json
 	out     *os.File
 	run     func(*exec.Cmd) error
 }
 
-// tests runs all tests of the group, and reads what came of them.
+// tests runs all tests of the group and returns the result.
 func (s *gotestsum) tests(g *group, flags []string) *result {
 	test := slices.Concat([]string{"go", "-C", g.dir, "test", "-json"}, g.modfile, flags, []string{g.packages})
-	// Raw, as it has no flag for the directory.
+	// gotestsum has no flag for the directory, so it gets the raw command.
 	own := []string{"--format=" + s.format, "--format-icons=text", "--format-hide-empty-pkg",
 		"--hide-summary=skipped", "--jsonfile=" + s.events, "--raw-command", "--"}
-	os.Remove(s.events) // what an earlier run left is no result of this one
+	os.Remove(s.events) // an earlier run's events must not count
 	cmd := exec.Command(s.program, append(own, test...)...)
 	cmd.Env = append(os.Environ(), g.env...)
 	cmd.Stdout, cmd.Stderr = s.out, s.out

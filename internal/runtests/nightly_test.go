@@ -76,7 +76,7 @@ func (n *night) want(exit int, ran, says string, args ...string) {
 	}
 	have, _ := os.ReadFile(filepath.Join(n.dir, "ran"))
 	if got := cmd.ProcessState.ExitCode(); got != exit || strings.Join(strings.Fields(string(have)), " ") != ran || !strings.Contains(string(out), says) {
-		n.t.Errorf("nightly %v: exit status %d, ran %q; want %d, %q and %q:\n%s", args, got, have, exit, ran, says, out)
+		n.t.Errorf("nightly %v: got exit status %d, ran %q; want %d, %q and %q:\n%s", args, got, have, exit, ran, says, out)
 	}
 }
 

@@ -23,20 +23,20 @@ type event struct {
 	Output  string
 }
 
-// A result is what became of the tests of a group.
+// A result is the result of the tests of a group.
 type result struct {
 	passed   int
 	skips    []skip
 	failures []failure
 	ended    map[string]bool // packages
-	packages int             // that there are
+	packages int             // the number of packages that exist
 	modules  map[string]bool
 }
 
-// A failure is a test, a package, or whatever else failed.
+// A failure is a failed test, package or something else.
 type failure struct {
 	name string
-	says string // what it printed
+	says string // its output
 }
 
 func newResult() *result { return &result{ended: map[string]bool{}, modules: map[string]bool{}} }
@@ -44,7 +44,7 @@ func newResult() *result { return &result{ended: map[string]bool{}, modules: map
 // A skip is a test that did not run.
 type skip struct {
 	name   string // package.test
-	reason string // what it printed
+	reason string // its output
 }
 
 // read reads the events in a file. The result is never nil.
@@ -57,14 +57,14 @@ func read(file string) (*result, error) {
 	return parse(in)
 }
 
-// parse reads events. A package that failed though none of its tests did (it
-// panicked, ran out of time, exited or did not build) counts as one failure,
-// and so does one that began and did not end.
+// parse reads events. A package that failed although none of its tests did counts as one
+// failure: it panicked, timed out, exited or did not build. So does a package that began and
+// did not end.
 func parse(in io.Reader) (*result, error) {
 	r := newResult()
 	failed := map[string]int{}    // tests, by package
 	running := map[string]bool{}  // packages
-	printed := map[event]string{} // by test that has not ended
+	printed := map[event]string{} // by test, until it has ended
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -110,7 +110,7 @@ func parse(in io.Reader) (*result, error) {
 	return r, nil
 }
 
-// ofPackage is what a package printed, and each of its tests that has not ended.
+// ofPackage returns the output of a package and of its tests that have not ended.
 func ofPackage(printed map[event]string, pkg string) string {
 	var b strings.Builder
 	for _, test := range slices.SortedFunc(maps.Keys(printed), func(a, b event) int { return -cmp.Compare(a.Test, b.Test) }) {
@@ -121,8 +121,8 @@ func ofPackage(printed map[event]string, pkg string) string {
 	return b.String()
 }
 
-// What a failure printed is shown again at the end, where it has more lines than mostShown without those in the middle: the
-// end of a log is often all that one sees of it.
+// The output of a failure is shown again at the end, because often only the end of a log is read. If it has more than
+// mostShown lines, the middle is left out.
 const mostShown, widest = 8, 300
 
 func (f *failure) show(out io.Writer) {
@@ -139,7 +139,7 @@ func (f *failure) show(out io.Writer) {
 	}
 }
 
-// withoutFrames drops the lines by which go test marks begin and end.
+// withoutFrames drops the lines with which go test marks begin and end.
 func withoutFrames(printed string) string {
 	var b strings.Builder
 	for line := range strings.Lines(printed) {
@@ -151,8 +151,8 @@ func withoutFrames(printed string) string {
 	return b.String()
 }
 
-// report prints the skips and the failures, each by name, and the counts, and
-// returns whether all is well.
+// report prints the skips and failures by name, and the counts, and returns whether all is
+// well.
 func report(out io.Writer, strict bool, results ...*result) bool {
 	all := newResult()
 	for _, r := range results {

@@ -114,14 +114,14 @@ func TestAnyFailureIsReported(t *testing.T) {
 			flags := strings.Fields(c.flags)
 			out, exit := runtests(t, append([]string{"-m", dir}, flags...)...)
 			if exit != c.exit {
-				t.Errorf("exit status %d, want %d", exit, c.exit)
+				t.Errorf("got exit status %d, want %d", exit, c.exit)
 			}
 			if !strings.HasSuffix(out, "\n"+c.last+"\n") {
 				t.Errorf("the last line is not %q", c.last)
 			}
 			for _, says := range c.says {
 				if !strings.Contains(out, says) {
-					t.Errorf("does not say %q", says)
+					t.Errorf("the output does not say %q", says)
 				}
 			}
 			if t.Failed() {
@@ -147,7 +147,7 @@ func TestATestThatFailsOnceFails(t *testing.T) {
 }`)
 	out, exit := runtests(t, "-strict", "-m", dir, "--", "-count=1")
 	if ran, err := os.ReadFile(mark); exit != 1 || string(ran) != "x" || err != nil || !strings.Contains(out, "failed: example.org/redisstore/p.TestOnce\n") {
-		t.Errorf("exit status %d, and it ran %d times (%v):\n%s", exit, len(ran), err, out)
+		t.Errorf("got exit status %d, and it ran %d times (%v):\n%s", exit, len(ran), err, out)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestModulesAreSummed(t *testing.T) {
 	} {
 		out, exit := runtests(t, "-m", c.first, "-m", c.second, "--")
 		if exit != c.exit || !strings.HasSuffix(out, "\n"+c.last+"\n") {
-			t.Errorf("exit status %d, want %d and %q:\n%s", exit, c.exit, c.last, out)
+			t.Errorf("got exit status %d, want %d and %q:\n%s", exit, c.exit, c.last, out)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestAnOmittedModuleIsAFailure(t *testing.T) {
 		out, exit := runtests(t, c.args...)
 		for _, says := range c.says {
 			if exit != c.exit || !strings.Contains(out, says) {
-				t.Errorf("%s, %q: exit status %d, want %d and %q:\n%s", c.uses, c.args, exit, c.exit, says, out)
+				t.Errorf("%s, %q: got exit status %d, want %d and %q:\n%s", c.uses, c.args, exit, c.exit, says, out)
 			}
 		}
 	}
@@ -229,7 +229,7 @@ func TestAModuleIsTestedWithAnotherGoMod(t *testing.T) {
 	}
 	out, exit := runtests(t, "-strict", "-root=", "-m", dir+"="+other, "--")
 	if exit != 1 || !strings.Contains(out, "example.org/other/p.TestLess\n") || !strings.HasSuffix(out, "\n1 passed, 1 failed, 1 skipped\n") || !strings.Contains(out, "1 packages of 1 modules\n") {
-		t.Errorf("exit status %d:\n%s", exit, out)
+		t.Errorf("got exit status %d:\n%s", exit, out)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestAPackageThatDidNotEndFails(t *testing.T) {
 			}
 			var out strings.Builder
 			if ok := report(&out, false, r); ok || !strings.Contains(out.String(), "failed: "+c.failure) {
-				t.Errorf("%v, want a failure %q:\n%s", ok, c.failure, &out)
+				t.Errorf("got %v, want a failure %q:\n%s", ok, c.failure, &out)
 			}
 		})
 	}
@@ -262,11 +262,11 @@ func TestAKnownFailureIsStillAFailure(t *testing.T) {
 	flakes = []flake{{"p.TestA", "its server starts slowly"}}
 	var out strings.Builder
 	if report(&out, false, &result{passed: 1, failures: []failure{{name: "p.TestA/sub"}, {name: "p.TestAB"}}}) {
-		t.Error("no failure")
+		t.Error("the report counts no failure")
 	}
 	want := "failed: p.TestA/sub\n\tknown to flake: its server starts slowly\nfailed: p.TestAB\nservers: "
 	if !strings.Contains(out.String(), want) {
-		t.Errorf("want %q in\n%s", want, &out)
+		t.Errorf("%q is missing in\n%s", want, &out)
 	}
 }
 
@@ -278,7 +278,7 @@ func TestAStoreWithoutAServerIsNamedAtTheEnd(t *testing.T) {
 		var out strings.Builder
 		report(&out, false, &result{passed: 1})
 		if line := "stores tested without a real server: " + want + "\n"; !strings.Contains(out.String(), line) {
-			t.Errorf("with %q there is no %q in\n%s", uri, line, out.String())
+			t.Errorf("with %q: %q is missing in\n%s", uri, line, out.String())
 		}
 	}
 }

@@ -1,12 +1,13 @@
-// Command tested runs the whole suites of the stores on the servers of
-// internal/testserver/servers.txt, and writes into docs/stores.md what they passed on.
+// Command tested runs the complete suites of the stores on the servers of
+// internal/testserver/servers.txt, and writes into docs/stores.md which servers they passed on.
 //
 //	go run ./internal/tested run [NAME]...  the suites on all servers, or on those, as make nightly does
 //	go run ./internal/tested take           put what that wrote, .tests/servers.tsv, into docs/tested.tsv, and write the page
 //	go run ./internal/tested write          write the page from docs/tested.tsv, as go generate does
 //
-// A server whose suites have passed at a commit is not tested again at that commit. One that
-// cannot be had here is named, and is no failure. Suites run by night, but for the mutants.
+// A server whose suites have passed at a commit is not tested again at that commit. A server
+// that cannot be reached is named, and is not a failure. The suites run as in a nightly run,
+// except for the mutants.
 package main
 
 import (
@@ -38,7 +39,7 @@ func main() {
 
 func do(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("say run, take or write")
+		return fmt.Errorf("want run, take or write")
 	}
 	switch args[0] {
 	case "run":
@@ -59,16 +60,16 @@ func do(args []string) error {
 	case "write":
 		return writePage()
 	}
-	return fmt.Errorf("there is no %q: say run, take or write", args[0])
+	return fmt.Errorf("unknown command %q: want run, take or write", args[0])
 }
 
-// suites are the packages that are tested on a server of each kind.
+// suites are the packages to test on a server of each kind.
 var suites = map[string]string{
 	"redis": "./redisstore/...", "postgres": "./pgstore/...", "pgbouncer": "./pgstore/...", "mysql": "./mysqlstore/...",
-	"etcd": "./etcdstore/...", "zookeeper": "./zkstore/...", "nats": "./natsstore/...", "s3": "./s3store/...",
+	"etcd": "./etcdstore/...", "zookeeper": "./zkstore/...", "nats": "./natsstore/...", "s3": "./s3store/...", "dynamodb": "./dynamostore/...",
 }
 
-// run tests on each server, and keeps those that passed.
+// run runs the suites on each server, and records the servers on which they passed.
 func run(names []string) error {
 	commit := cmp.Or(os.Getenv("NIGHTLY_COMMIT"), "uncommitted")
 	done, err := read(report)

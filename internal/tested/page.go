@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// A passed is a server on which the whole suites of its kind have passed.
+// A passed is a server on which the complete suites of its kind have passed.
 type passed struct {
 	server, kind, version, commit string
 }
 
 func isUnreachable(err error) bool { return errors.Is(err, testserver.ErrUnreachable) }
 
-// read reads lines of a server, its kind, its version, and the commit.
+// read reads lines with a server, its kind, its version, and the commit.
 func read(file string) (all []passed, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -28,7 +28,7 @@ func read(file string) (all []passed, err error) {
 	for line := range strings.Lines(string(text)) {
 		f := strings.Split(strings.TrimSpace(line), "\t")
 		if len(f) != 4 || suites[f[1]] == "" {
-			return nil, fmt.Errorf("%s: want a server, its kind, its version and a commit in %q", file, line)
+			return nil, fmt.Errorf("%s: want a server, its kind, its version and a commit, got %q", file, line)
 		}
 		all = append(all, passed{f[0], f[1], f[2], f[3]})
 	}
@@ -46,8 +46,8 @@ func write(file string, all []passed) error {
 	return os.WriteFile(file, []byte(b.String()), 0o644)
 }
 
-// merge is all of both, the fresh ones in place of the old ones of the same servers, in the order of the table. What
-// the table does not have any more is left out.
+// merge combines both lists in the order of the table. A fresh entry replaces an old one of the same server. Servers
+// that are no longer in the table are left out.
 func merge(old, fresh []passed) (all []passed) {
 	of := map[string]passed{}
 	for _, p := range slices.Concat(old, fresh) {
@@ -61,25 +61,25 @@ func merge(old, fresh []passed) (all []passed) {
 	return all
 }
 
-// products is what the servers of the table are called, by the beginnings of their names.
+// products are the product names of the servers, by the first part of the server's name.
 var products = map[string]string{
 	"redis": "Redis", "valkey": "Valkey", "redict": "Redict", "postgres": "PostgreSQL", "pgbouncer": "PgBouncer", "mariadb": "MariaDB",
-	"mysql": "MySQL", "etcd": "etcd", "zookeeper": "ZooKeeper", "nats": "NATS", "versitygw": "versitygw",
+	"mysql": "MySQL", "etcd": "etcd", "zookeeper": "ZooKeeper", "nats": "NATS", "versitygw": "versitygw", "dynalite": "dynalite",
 }
 
-// stores is which packages the suites of a kind are about.
+// stores are the packages that the suites of each kind test.
 var stores = map[string]string{
 	"redis": "redisstore, redlock", "postgres": "pgstore, pgadvisory", "pgbouncer": "pgstore, behind PgBouncer", "mysql": "mysqlstore",
-	"etcd": "etcdstore", "zookeeper": "zkstore", "nats": "natsstore", "s3": "s3store",
+	"etcd": "etcdstore", "zookeeper": "zkstore", "nats": "natsstore", "s3": "s3store", "dynamodb": "dynamostore",
 }
 
-// The lines of the page between which the table is.
+// The lines of the page before and after the table.
 const (
 	begin = "<!-- The table is made by go generate ./internal/tested from docs/tested.tsv, the report of make nightly PART=servers. -->\n"
 	end   = "<!-- Here it ends. -->\n"
 )
 
-// table is what was passed, for people.
+// table formats the servers for people.
 func table(all []passed) string {
 	b := &strings.Builder{}
 	fmt.Fprint(b, "\n| | passes its whole suite on | at commit |\n|---|---|---|\n")
@@ -101,12 +101,12 @@ func table(all []passed) string {
 	return b.String()
 }
 
-// withTable is the page with the table in its place.
+// withTable returns the page with the table replaced.
 func withTable(text, table string) (string, error) {
 	before, rest, ok := strings.Cut(text, begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		return "", fmt.Errorf("there is no place for the table: want the lines\n%s%s", begin, end)
+		return "", fmt.Errorf("the page has no place for the table: want the lines\n%s%s", begin, end)
 	}
 	return before + begin + table + end + after, nil
 }

@@ -21,15 +21,15 @@ func TestThePageSaysWhatTheReportSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want, err := withTable(string(text), table(all)); err != nil || want != string(text) {
-		t.Errorf("%s is not what %s says: call go generate ./internal/tested (%v)", page, taken, err)
+		t.Errorf("%s does not match %s: call go generate ./internal/tested (%v)", page, taken, err)
 	}
 	if !reflect.DeepEqual(merge(nil, all), all) {
-		t.Errorf("%s has servers that are not in the table, or not in its order", taken)
+		t.Errorf("%s has servers that are not in the table, or are in another order", taken)
 	}
 	said := string(text)
 	changed := strings.Replace(said, "Redis ", "Redis 9, ", -1)
 	if made, err := withTable(changed, table(all)); err != nil || !strings.Contains(made, table(all)) {
-		t.Errorf("what was changed by hand is not written over: %v", err)
+		t.Errorf("withTable does not replace a table that was edited: %v", err)
 	}
 	if _, err := withTable("no place", ""); err == nil {
 		t.Error("a page without a place for the table is no error")
@@ -41,17 +41,17 @@ func TestAReportReplacesWhatIsOlderAndNothingElse(t *testing.T) {
 	fresh := []passed{{"redis-6", "redis", "6.0.16", "b"}, {"redis-8", "redis", "8.0.6", "b"}}
 	want := []passed{fresh[1], fresh[0], old[2]}
 	if got := merge(old, fresh); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 	file := filepath.Join(t.TempDir(), "new", "f")
 	if err := write(file, want); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := read(file); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("read again: %+v, %v", got, err)
+		t.Errorf("read again: got %+v, %v", got, err)
 	}
 	if made := table(want); !strings.Contains(made, "| redisstore, redlock | Redis 8.0.6, Redis 6.0.16 | `b` |\n") || !strings.Contains(made, "| etcdstore | etcd 3.4.23 | `a` |\n") {
-		t.Errorf("the table is %s", made)
+		t.Errorf("got the table %s", made)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestEachServerOfTheTableHasSuitesAndAName(t *testing.T) {
 	for _, l := range testserver.Table() {
 		product, _, _ := strings.Cut(l.Name, "-")
 		if suites[l.Kind] == "" || stores[l.Kind] == "" || products[product] == "" {
-			t.Errorf("%s, %s: suites %q, stores %q, product %q", l.Name, l.Kind, suites[l.Kind], stores[l.Kind], products[product])
+			t.Errorf("%s, %s: got suites %q, stores %q, product %q, want all three", l.Name, l.Kind, suites[l.Kind], stores[l.Kind], products[product])
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"os/exec"
 )
 
-// An account is whom a server runs as: here always ourselves.
+// An account is the user that a server runs as. Here that is always our own user.
 type account struct{}
 
 func unprivileged(string) (*account, error) { return nil, nil }

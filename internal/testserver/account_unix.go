@@ -13,18 +13,18 @@ import (
 	"syscall"
 )
 
-// An account is whom a server that refuses to run as root runs as. Nil is
-// ourselves.
+// An account is the user that a server runs as if it refuses to run as root. Nil is our own
+// user.
 type account struct{ uid, gid int }
 
-// unprivileged is the account of that name if we are root, and else nil.
+// unprivileged returns the account with this name if we are root, otherwise nil.
 func unprivileged(name string) (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
 	u, err := user.Lookup(name)
 	if err != nil {
-		return nil, fmt.Errorf("this server does not run as root, and there is no user for it: %w", err)
+		return nil, fmt.Errorf("this server does not run as root, and no other user exists: %w", err)
 	}
 	uid, err := strconv.Atoi(u.Uid)
 	if err != nil {
@@ -34,8 +34,8 @@ func unprivileged(name string) (*account, error) {
 	return &account{uid, gid}, err
 }
 
-// own gives the account a directory made for a test, and lets it through the
-// one above, which is as private.
+// own gives the account ownership of a test's private directory, and lets it traverse the
+// private parent directory.
 func (a *account) own(dir string) error {
 	if a == nil {
 		return nil

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// A Cgroup is a control group of Linux whose processes can be frozen, all at once.
+// A Cgroup is a Linux control group. All its processes can be frozen at once.
 type Cgroup struct {
 	Dir   string // of the group
-	Above string // of the group that it was made in, which is our own
+	Above string // of the group that it was made in: our own
 
 	file, on, off string
 }
 
-// NewCgroup makes one in our own group, in the hierarchy of that version, 1 or 2. An error says
-// that this machine has none of it, or lets nobody make one.
+// NewCgroup makes a group inside our own, in the hierarchy of cgroup version 1 or 2. It fails
+// if this machine has no such hierarchy, or does not let us make a group.
 func NewCgroup(version int) (*Cgroup, error) {
 	g := &Cgroup{file: "cgroup.freeze", on: "1", off: "0"}
 	kind, line, option := "cgroup2", "0::", ""
@@ -56,13 +56,14 @@ func NewCgroup(version int) (*Cgroup, error) {
 	return nil, fmt.Errorf("no %s can be made here: %w", strings.TrimSpace(kind+" "+option), err)
 }
 
-// Freeze stops all processes of the group and of those below it.
+// Freeze stops all processes of the group and of its subgroups.
 func (g *Cgroup) Freeze() error { return g.set(g.file, g.on) }
 
-// Thaw lets them go on.
+// Thaw resumes them.
 func (g *Cgroup) Thaw() error { return g.set(g.file, g.off) }
 
-// Take puts a process into the group; 0 is our own. What the process starts from then on is in it, too.
+// Take puts a process into the group; pid 0 is our own process. Processes that it starts later
+// are in the group too.
 func (g *Cgroup) Take(pid int) error { return g.set("cgroup.procs", fmt.Sprint(pid)) }
 
 // Leave puts our own process back into the group above.

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// gone reports whether a process has ended, be it buried or not.
+// gone reports whether a process has ended, even if it is still a zombie.
 func gone(pid int) bool { return AllThreads(pid, "Z") }
 
-// still reports whether nothing of a stopped process runs any more.
+// still reports whether no thread of a stopped process runs any more.
 func still(pid int) bool { return AllThreads(pid, "TZ") }
 
-// AllThreads reports whether each thread of the process is in one of the states, as
-// /proc names them: T is stopped, Z is dead. A signal to stop is taken by one thread
-// after the other, and the first can be dead long before the others are. A process
-// that is not there has no threads. Only Linux has it.
+// AllThreads reports whether each thread of the process is in one of the states, as /proc names
+// them: T is stopped, Z is dead. The threads take a stop signal one after the other, and the
+// first thread can be dead long before the others. A process that does not exist has no
+// threads. Only Linux has AllThreads.
 func AllThreads(pid int, states string) bool {
 	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
 	return !slices.ContainsFunc(tasks, func(task string) bool {
@@ -27,28 +27,28 @@ func AllThreads(pid int, states string) bool {
 	})
 }
 
-// State is the state in a stat file of /proc, of a process or a thread: R, S, T, Z …;
-// empty if it is not there.
+// State is the state in a /proc stat file of a process or a thread: R, S, T, Z …; empty if the
+// file does not exist.
 func State(file string) string {
 	state, _ := readStat(file)
 	return state
 }
 
-// readStat reads the state, and the parent's pid, in a stat file of /proc.
+// readStat returns the state and the parent's pid from a /proc stat file.
 func readStat(file string) (state, parent string) {
 	stat, err := os.ReadFile(file)
 	if err != nil {
 		return "", "" // it has ended
 	}
-	// PID (NAME) STATE PPID …, and the name may have anything in it.
+	// PID (NAME) STATE PPID …, where NAME may contain anything.
 	if fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]); len(fields) > 1 {
 		return string(fields[0]), string(fields[1])
 	}
 	return "", ""
 }
 
-// children returns the pids of a process's children, which a server such as
-// PostgreSQL works with.
+// children returns the pids of a process's child processes. PostgreSQL, for example, works with
+// these.
 func children(parent int) (pids []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

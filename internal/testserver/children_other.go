@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// children returns the pids of a process's children, which a server such as
-// PostgreSQL works with.
+// children returns the pids of a process's child processes. PostgreSQL, for example, works with
+// these.
 func children(parent int) (pids []int) {
 	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output()
 	if err != nil {

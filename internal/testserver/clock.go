@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// RedisWithClock starts a Redis server for this test, as Redis does, whose
-// clock SetClock sets. It is always the installed one: the library that sets the
-// clock needs the system's libc, which an unpacked server does not use.
+// RedisWithClock starts a Redis server for this test, like Redis, with a clock that SetClock
+// sets. It always starts the installed server: the library that sets the clock needs the
+// system's libc, which an unpacked server does not use.
 func RedisWithClock(t testing.TB, args ...string) *Server {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,8 +36,8 @@ func RedisWithClock(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// fakeClock has the server started with a wall clock that SetClock sets, if it
-// takes the time from libc. What it measures durations by is left alone.
+// fakeClock makes the server start with a wall clock that SetClock sets, if the server reads
+// the time from libc. Its monotonic clock stays real.
 func (s *Server) fakeClock() error {
 	const pattern = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 	all, _ := filepath.Glob(pattern)
@@ -48,8 +48,8 @@ func (s *Server) fakeClock() error {
 	real := s.command
 	s.command = func() *exec.Cmd {
 		cmd := real()
-		// libc comes second for its malloc: jemalloc's, with which Redis is
-		// built, reads the clock before libfaketime is ready for that.
+		// libc comes second for its malloc: Redis is built with jemalloc, whose malloc reads
+		// the clock before libfaketime is ready.
 		cmd.Env = append(os.Environ(), "LD_PRELOAD="+all[0]+":libc.so.6", "FAKETIME_TIMESTAMP_FILE="+s.clock,
 			"FAKETIME_NO_CACHE=1", "DONT_FAKE_MONOTONIC=1", "FAKETIME_DONT_FAKE_MONOTONIC=1")
 		return cmd
@@ -57,8 +57,8 @@ func (s *Server) fakeClock() error {
 	return s.writeClock(0)
 }
 
-// SetClock sets the server's wall clock, which was started for it, to be ahead
-// of the real one, or behind if it is below zero.
+// SetClock sets the wall clock of a server started with a fake clock to be this far ahead of
+// the real one; a negative value sets it behind.
 func (s *Server) SetClock(ahead time.Duration) {
 	s.tb.Helper()
 	if s.clock == "" {
@@ -70,7 +70,7 @@ func (s *Server) SetClock(ahead time.Duration) {
 }
 
 func (s *Server) writeClock(ahead time.Duration) error {
-	next := s.clock + ".next" // the server reads it at any time: it must be whole
+	next := s.clock + ".next" // the server reads it at any time, so it must be complete
 	if err := os.WriteFile(next, fmt.Appendf(nil, "%+.6f\n", ahead.Seconds()), 0o644); err != nil {
 		return err
 	}

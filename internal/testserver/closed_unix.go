@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// ClosedPort returns an address at which nobody listens, and nobody will during
-// the test: it is bound.
+// ClosedPort returns an address where nothing listens. The port is bound, so nothing can listen
+// there during the test.
 func ClosedPort(t testing.TB) string {
 	t.Helper()
-	syscall.ForkLock.RLock() // or a program that is started right now has the socket, too
+	syscall.ForkLock.RLock() // otherwise a program that is started right now inherits the socket
 	s, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err == nil {
 		syscall.CloseOnExec(s)

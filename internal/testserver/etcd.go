@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Etcd starts an etcd server for this test, a cluster of one. Its elections are
-// short, so that it grants leases of a second.
+// Etcd starts an etcd server for this test, a cluster of one. Its election timeout is short, so
+// it grants leases of one second.
 func Etcd(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s, err := startEtcd(t, t.TempDir(), args)
@@ -26,8 +26,8 @@ func Etcd(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// EtcdTLS is Etcd that is spoken to by TLS alone; args have the server's
-// certificate, config is of a client that it takes.
+// EtcdTLS is Etcd over TLS only. args configure the server's certificate; config is for a
+// client that the server accepts.
 func EtcdTLS(t testing.TB, config *tls.Config, args ...string) *Server {
 	t.Helper()
 	s, err := startOnPort(t, func(port int) (*Server, error) {
@@ -38,7 +38,7 @@ func EtcdTLS(t testing.TB, config *tls.Config, args ...string) *Server {
 		}
 		s.ready = func(string) error {
 			client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}}
-			r, err := client.Get(url + "/health") // it is well once it has a leader
+			r, err := client.Get(url + "/health") // healthy once it has a leader
 			if err != nil {
 				return err
 			}
@@ -57,8 +57,8 @@ func EtcdTLS(t testing.TB, config *tls.Config, args ...string) *Server {
 	return s
 }
 
-// SharedEtcd returns the address of an etcd server that all tests of this test
-// binary share: use a prefix of your own, and do not configure it.
+// SharedEtcd returns the address of an etcd server that all tests of this test binary share.
+// Use a prefix of your own, and do not configure the server.
 func SharedEtcd(t testing.TB) string {
 	t.Helper()
 	return sharedEtcd.share(t)
@@ -66,8 +66,8 @@ func SharedEtcd(t testing.TB) string {
 
 var sharedEtcd = sharedKind{"etcd", func(tb fataler, dir string) (*Server, error) { return startEtcd(tb, dir, nil) }}
 
-// EtcdCluster starts a cluster of n etcd servers for this test, and returns once
-// all of them know their leader.
+// EtcdCluster starts a cluster of n etcd servers for this test, and returns when all of them
+// know their leader.
 func EtcdCluster(t testing.TB, n int) []*Server {
 	t.Helper()
 	for try := 1; ; try++ {
@@ -83,13 +83,13 @@ func EtcdCluster(t testing.TB, n int) []*Server {
 				s.Kill()
 			}
 		}
-		if try == 5 || !strings.Contains(err.Error(), "in use") { // somebody took a port meanwhile
+		if try == 5 || !strings.Contains(err.Error(), "in use") { // another program took a port meanwhile
 			t.Fatal(err)
 		}
 	}
 }
 
-// etcdCluster returns what it has begun to start, also with an error.
+// etcdCluster returns the servers that it began to start, even with an error.
 func etcdCluster(t testing.TB, n int) (all []*Server, err error) {
 	members := make([]etcdMember, n)
 	for i := range members {
@@ -107,7 +107,7 @@ func etcdCluster(t testing.TB, n int) (all []*Server, err error) {
 	return all, startAll(all)
 }
 
-// An etcdMember is where a member of a cluster is for its clients, and for the others.
+// An etcdMember has the addresses of a cluster member for clients and for the other members.
 type etcdMember struct{ client, peer string }
 
 func etcdMembers(t testing.TB, members []etcdMember) (all []*Server, err error) {
@@ -125,7 +125,7 @@ func etcdMembers(t testing.TB, members []etcdMember) (all []*Server, err error) 
 	return all, nil
 }
 
-// startAll starts servers of which none answers before most are there.
+// startAll starts servers that answer only once most of them are running.
 func startAll(all []*Server) (err error) {
 	started := make(chan error, len(all))
 	for _, s := range all {
@@ -137,7 +137,7 @@ func startAll(all []*Server) (err error) {
 	return err
 }
 
-// EtcdLeader is the one of the members that leads.
+// EtcdLeader returns the index of the leader among the members.
 func EtcdLeader(t testing.TB, members []*Server) (leader int) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -147,7 +147,7 @@ func EtcdLeader(t testing.TB, members []*Server) (leader int) {
 			}
 		}
 	}
-	t.Fatalf("after %v no member leads", patience)
+	t.Fatalf("after %v no member is the leader", patience)
 	return 0
 }
 
@@ -187,16 +187,16 @@ func etcdServer(tb fataler, dir string, at etcdMember, name, initial string, arg
 	}, nil
 }
 
-// etcdReady says nil once the member knows a leader.
+// etcdReady returns nil once the member knows a leader.
 func etcdReady(addr string) error {
 	_, lead, err := etcdStatus(addr)
 	if err == nil && (lead == "" || lead == "0") {
-		err = fmt.Errorf("it knows no leader")
+		err = fmt.Errorf("the member knows no leader")
 	}
 	return err
 }
 
-// etcdStatus asks a member who it is and who leads, by its HTTP gateway.
+// etcdStatus gets a member's id and its leader's id from the member's HTTP gateway.
 func etcdStatus(addr string) (id, lead string, err error) {
 	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := client.Post("http://"+addr+"/v3/maintenance/status", "application/json", strings.NewReader("{}"))

@@ -2,33 +2,32 @@ package testserver
 
 import "os"
 
-// What an example has no test to end: the server of its kind that all tests of this
-// binary share, if it has a TestMain for that, else one of the example's own, that ends
-// by stop.
+// An example has no test to end with. It uses the server of its kind that all tests of this
+// binary share, if a TestMain manages one. Otherwise it gets a server of its own, which stop
+// ends.
 
-// ExampleRedis is a Redis server for an example.
+// ExampleRedis returns the address of a Redis server for an example.
 func ExampleRedis() (addr string, stop func()) { return example(sharedRedis("redis")) }
 
-// ExamplePostgres is the URL of a database on a PostgreSQL server for an example.
+// ExamplePostgres returns the URL of a database on a PostgreSQL server for an example.
 func ExamplePostgres() (url string, stop func()) {
 	addr, stop := example(sharedPostgres)
 	return PostgresURL(addr), stop
 }
 
-// ExampleMariaDB is how the driver comes to a database on a MariaDB server for an
-// example.
+// ExampleMariaDB returns the DSN of a database on a MariaDB server for an example.
 func ExampleMariaDB() (dsn string, stop func()) {
 	addr, stop := example(sharedMariaDB)
 	return MariaDBDSN(addr), stop
 }
 
-// ExampleEtcd is an etcd server for an example.
+// ExampleEtcd returns the address of an etcd server for an example.
 func ExampleEtcd() (addr string, stop func()) { return example(sharedEtcd) }
 
-// ExampleNATS is a NATS server for an example.
+// ExampleNATS returns the address of a NATS server for an example.
 func ExampleNATS() (addr string, stop func()) { return example(sharedNATS) }
 
-// ExampleZooKeeper is a ZooKeeper server for an example.
+// ExampleZooKeeper returns the address of a ZooKeeper server for an example.
 func ExampleZooKeeper() (addr string, stop func()) { return example(sharedZooKeeper) }
 
 func example(of sharedKind) (addr string, stop func()) {
@@ -49,8 +48,8 @@ func example(of sharedKind) (addr string, stop func()) {
 	}
 }
 
-// A sharedKind is a kind of server that the tests of a binary share, and how one is
-// started.
+// A sharedKind is a kind of server that the tests of a binary share, with the function that
+// starts one.
 type sharedKind struct {
 	name  string
 	start func(tb fataler, dir string) (*Server, error)

@@ -16,7 +16,7 @@ func TestAFrozenPostgresServerIsFrozenWithItsBackends(t *testing.T) {
 	s.Freeze()
 	for _, pid := range append(children(s.PID), s.PID) {
 		if !still(pid) {
-			t.Errorf("process %d runs", pid)
+			t.Errorf("process %d is running", pid)
 		}
 	}
 	s.Thaw()
@@ -54,9 +54,9 @@ func TestNothingOfAFrozenServerOutlivesATestBinaryThatDies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		(&Server{tb: t}).until("process "+lines.Text()+" is gone", func() bool { return gone(pid) })
+		(&Server{tb: t}).until("process "+lines.Text()+" has ended", func() bool { return gone(pid) })
 	}
 	if pids < 3 {
-		t.Errorf("the server had %d children: then nothing was tested", pids)
+		t.Errorf("the server had %d children, too few to prove anything", pids)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Galera starts a cluster of n MariaDB servers for this test, all of which take writes, and returns once each serves.
+// Galera starts a cluster of n MariaDB servers for this test, all of which accept writes, and returns when each
+// serves clients.
 func Galera(t testing.TB, n int) (all []*Server) {
 	t.Helper()
 	provider := ""
@@ -40,7 +41,8 @@ func Galera(t testing.TB, n int) (all []*Server) {
 			if i == 0 {
 				return nil
 			}
-			// What the first one had at its first end: so it has to send nobody more than what was written since.
+			// Start from the first server's data as of its first stop: then it only has to send what was written
+			// since.
 			if err := os.RemoveAll(data); err != nil {
 				return err
 			}

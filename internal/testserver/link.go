@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A Link is the way of a client to a server, which can be cut.
+// A Link is a client's connection path to a server, which can be cut.
 type Link struct {
 	l  net.Listener
 	to string
@@ -19,32 +19,32 @@ type Link struct {
 	isCut bool
 	mode  silence
 	after int           // pieces that still pass before the silence
-	met   int           // pieces that it has kept from their end
-	late  chan struct{} // closed once answers that are delayed may go on; nil: they are not
-	asked int           // pieces that came from clients, since then if there was a delay
+	met   int           // pieces that the silence has kept back
+	late  chan struct{} // closed once delayed answers may go on; nil: no delay
+	asked int           // pieces that came from clients, since Delay if it was called
 	conns map[*joined]bool
 	tasks sync.WaitGroup
 }
 
-// A silence is what a link keeps to itself, with its connections open.
+// A silence says what a link does not pass on, while its connections stay open.
 type silence int
 
 const (
 	_       silence = iota
 	answers         // from the server
 	all             // both ways
-	held            // both ways; what was sent to the server can arrive later
+	held            // both ways; data for the server can be delivered later
 )
 
-// joined are the two connections of one client.
+// joined is the pair of connections of one client.
 type joined struct {
 	client, server net.Conn
 	kept           [][]byte // sent to the server, and held
-	isReset        bool     // its client has gone, and what was held may yet arrive
-	isOver         bool     // its server has ended it, and its client has yet to hear
+	isReset        bool     // the client's end is closed; held data may still be delivered
+	isOver         bool     // the server has closed it, and the client does not know yet
 }
 
-// NewLink makes one to an address, which ends with the test.
+// NewLink makes a Link to an address. It is closed when the test ends.
 func NewLink(t testing.TB, to string) *Link {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -103,8 +103,8 @@ func (k *Link) carry(c net.Conn) {
 	delete(k.conns, x)
 }
 
-// end tells the client that the server has ended the connection. A silence keeps that to itself, too: some
-// servers end a connection of which they hear nothing.
+// end closes the client's end after the server has closed the connection. During a silence the client does not learn
+// of it until Mend: some servers close a connection on which they receive nothing.
 func (k *Link) end(x *joined) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,14 +113,15 @@ func (k *Link) end(x *joined) {
 	}
 }
 
-// outlives reports whether the server's end is needed though the client has gone.
+// outlives reports whether the server's end is still needed although the client's end is
+// closed.
 func (k *Link) outlives(x *joined) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return x.isReset && len(x.kept) > 0
 }
 
-// A tap swallows what is written to it while the link is that silent.
+// A tap swallows what is written to it while the link's silence covers its direction.
 type tap struct {
 	k    *Link
 	x    *joined
@@ -146,7 +147,7 @@ func (t *tap) swallows(b []byte) bool {
 		<-late
 		k.mu.Lock()
 	}
-	counted := answers // the direction whose first pieces pass
+	counted := answers // the direction in which the first pieces pass
 	if k.mode == held {
 		counted = all
 	}
@@ -159,7 +160,7 @@ func (t *tap) swallows(b []byte) bool {
 		k.after--
 		return false
 	case k.mode == held && t.from == answers && k.after > 0:
-		return false // of what has passed
+		return false // the answer to a piece that has passed
 	case k.mode == held && t.from == all:
 		t.x.kept = append(t.x.kept, bytes.Clone(b))
 	}
@@ -167,28 +168,28 @@ func (t *tap) swallows(b []byte) bool {
 	return true
 }
 
-// Mute swallows the answers of the server, until Mend.
+// Mute swallows the server's answers, until Mend.
 func (k *Link) Mute() { k.silence(answers, 0) }
 
-// Hush swallows all, until Mend.
+// Hush swallows all data both ways, until Mend.
 func (k *Link) Hush() { k.silence(all, 0) }
 
-// MuteAfter is Mute once so many more pieces of answers have passed.
+// MuteAfter is Mute after this many more pieces of answers have passed.
 func (k *Link) MuteAfter(pieces int) { k.silence(answers, pieces) }
 
-// HoldAfter holds what is sent to the server, once so many more pieces have passed,
-// and swallows its answers then, until Mend or Reset.
+// HoldAfter lets this many more pieces pass to the server. Then it holds what is sent to the
+// server and swallows the server's answers, until Mend or Reset.
 func (k *Link) HoldAfter(pieces int) { k.silence(held, pieces) }
 
-// Delay keeps the answers of the server back until Mend, and loses none.
+// Delay holds the server's answers back until Mend, and loses none.
 func (k *Link) Delay() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.late, k.asked = make(chan struct{}), 0
 }
 
-// Sent calls f with a context that ends once a client has sent something more, and returns what f says. So what is asked of a server that does not
-// answer is on its way before it is given up, however busy the machine is.
+// Sent calls f with a context that is canceled once a client has sent something more, and returns f's error. So a
+// request to a server that does not answer has been sent before it is given up, however busy the machine is.
 func (k *Link) Sent(ctx context.Context, f func(context.Context) error) error {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -207,14 +208,14 @@ func (k *Link) Sent(ctx context.Context, f func(context.Context) error) error {
 	}
 }
 
-// Asked is how many pieces the clients have sent, or how many since Delay.
+// Asked returns how many pieces the clients have sent, since Delay if it was called.
 func (k *Link) Asked() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.asked
 }
 
-// onTime lets go on what was delayed. Link.mu is held.
+// onTime lets delayed answers go on. Link.mu is held.
 func (k *Link) onTime() {
 	if k.late != nil {
 		close(k.late)
@@ -228,15 +229,15 @@ func (k *Link) silence(mode silence, after int) {
 	k.mode, k.after, k.met = mode, after, 0
 }
 
-// Met is how many pieces the silence has kept from their end so far.
+// Met returns how many pieces the silence has kept back so far.
 func (k *Link) Met() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.met
 }
 
-// Reset resets all connections at their clients' end, and all passes again on new
-// ones. What was held on the old ones can be delivered.
+// Reset resets all connections at the client's end; on new connections everything passes again.
+// What was held on the old ones can be delivered.
 func (k *Link) Reset() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -250,9 +251,9 @@ func (k *Link) Reset() {
 	}
 }
 
-// Deliver has arrive what was held on connections that were reset: a piece at a time,
-// as a request that came together with its cancellation would not be done. The
-// connections stay, as the server has yet to do it.
+// Deliver sends what was held on reset connections to the server, a piece at a time: a server
+// would not carry out a request that arrives together with its cancellation. The connections
+// stay open, so that the server can carry it out.
 func (k *Link) Deliver() {
 	k.mu.Lock()
 	var all []*joined
@@ -272,7 +273,7 @@ func (k *Link) Deliver() {
 	}
 }
 
-// Cut ends all connections, and new ones at once, until Mend.
+// Cut closes all connections, and new ones at once, until Mend.
 func (k *Link) Cut() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -285,7 +286,7 @@ func (k *Link) Cut() {
 	clear(k.conns)
 }
 
-// Mend lets all pass again, on new connections where they were cut.
+// Mend lets everything pass again, on new connections where they were cut.
 func (k *Link) Mend() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -298,24 +299,24 @@ func (k *Link) Mend() {
 	}
 }
 
-// Links are the ways of a client to several servers.
+// Links are a client's links to several servers.
 type Links []*Link
 
-// MuteAfter is that of each link.
+// MuteAfter calls MuteAfter on each link.
 func (all Links) MuteAfter(pieces int) {
 	for _, k := range all {
 		k.MuteAfter(pieces)
 	}
 }
 
-// HoldAfter is that of each link.
+// HoldAfter calls HoldAfter on each link.
 func (all Links) HoldAfter(pieces int) {
 	for _, k := range all {
 		k.HoldAfter(pieces)
 	}
 }
 
-// Met is the sum of the links.
+// Met returns the sum over the links.
 func (all Links) Met() (met int) {
 	for _, k := range all {
 		met += k.Met()
@@ -323,14 +324,14 @@ func (all Links) Met() (met int) {
 	return met
 }
 
-// Reset is that of each link.
+// Reset calls Reset on each link.
 func (all Links) Reset() {
 	for _, k := range all {
 		k.Reset()
 	}
 }
 
-// Deliver is that of each link.
+// Deliver calls Deliver on each link.
 func (all Links) Deliver() {
 	for _, k := range all {
 		k.Deliver()

@@ -49,11 +49,11 @@ func TestASilentLinkKeepsTheEndOfAConnection(t *testing.T) {
 	}
 	c.SetReadDeadline(time.Now().Add(time.Millisecond))
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("its client heard of the end: %v", err)
+		t.Errorf("the client noticed the end: got %v, want a timeout", err)
 	}
 	k.Mend()
 	c.SetReadDeadline(time.Time{})
 	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("once the link was mended: %v", err)
+		t.Errorf("after the link was restored: got %v, want EOF", err)
 	}
 }

@@ -14,11 +14,10 @@ import (
 	"time"
 )
 
-// MariaDB starts a MariaDB server for this test, with the settings in args (as
-// on its command line, "--log-bin", "--max-connections=5"). Its superuser is
-// root, who needs no password, and it has the databases that MariaDBDSN names.
-// What it has answered survives a kill of the server; it does not wait for the
-// disk, which is for tests that pull no plug.
+// MariaDB starts a MariaDB server for this test, with the settings in args (as on its command
+// line, "--log-bin", "--max-connections=5"). Its superuser is root, without a password, and it
+// has the databases that MariaDBDSN names. Acknowledged writes survive a kill of the server. It
+// does not sync to disk, which is enough for tests that do not simulate a power failure.
 func MariaDB(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s, err := startMariaDB(t, t.TempDir(), args)
@@ -29,8 +28,8 @@ func MariaDB(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// SharedMariaDB returns the address of a MariaDB server that all tests of this
-// test binary share: use tables of your own, and do not configure it.
+// SharedMariaDB returns the address of a MariaDB server that all tests of this test binary
+// share. Use tables of your own, and do not configure the server.
 func SharedMariaDB(t testing.TB) string {
 	t.Helper()
 	return sharedMariaDB.share(t)
@@ -40,8 +39,8 @@ var sharedMariaDB = sharedKind{"mariadb", func(tb fataler, dir string) (*Server,
 	return startMariaDB(tb, dir, []string{"--max-connections=2000"})
 }}
 
-// MariaDBDSN is how the driver comes to the superuser's database "locks" on the
-// server at addr, with further parameters ("parseTime=true").
+// MariaDBDSN returns the driver's DSN of the superuser's database "locks" on the server at
+// addr, with more parameters ("parseTime=true").
 func MariaDBDSN(addr string, params ...string) string {
 	dsn := "root@tcp(" + addr + ")/locks"
 	for i, p := range params {
@@ -54,7 +53,7 @@ func startMariaDB(tb fataler, dir string, args []string) (*Server, error) {
 	return mariaDBIn(tb, dir, args, nil)
 }
 
-// mariaDBIn starts a server whose data were changed by prepare, if it is not nil.
+// mariaDBIn starts a server. If prepare is not nil, it changes the server's data first.
 func mariaDBIn(tb fataler, dir string, args []string, prepare func(data string, user *account) error) (*Server, error) {
 	l, program, err := chosen("mysql")
 	if err != nil {
@@ -63,7 +62,7 @@ func mariaDBIn(tb fataler, dir string, args []string, prepare func(data string, 
 	if strings.HasPrefix(l.Name, "mysql") {
 		return startMySQL(tb, dir, program, args)
 	}
-	var paths []string // where a program that was unpacked finds what belongs to it
+	var paths []string // where an unpacked program finds its own files
 	install := ""
 	if l.Installed {
 		install, err = find("mariadb-install-db")
@@ -82,8 +81,8 @@ func mariaDBIn(tb fataler, dir string, args []string, prepare func(data string, 
 	if err := user.own(dir); err != nil {
 		return nil, err
 	}
-	// A directory of its own for temporary tables: one that cannot be made, as by
-	// what a killed server has left behind, crashes this server.
+	// Temporary tables get a directory of their own: this server crashes if it cannot create
+	// one, for example because a killed server has left one with the same name.
 	small := func(data string) []string {
 		return append([]string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + dir, "--innodb-log-file-size=16M", "--innodb-flush-method=nosync"}, paths...)
 	}
@@ -113,7 +112,7 @@ func mariaDBIn(tb fataler, dir string, args []string, prepare func(data string, 
 	})
 }
 
-// mariaDBReady says nil once the server greets who connects.
+// mariaDBReady returns nil once the server sends its greeting to a new connection.
 func mariaDBReady(addr string) error {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -121,18 +120,18 @@ func mariaDBReady(addr string) error {
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(5 * time.Second))
-	b := make([]byte, 5) // a length, a number, and the version of the protocol
+	b := make([]byte, 5) // a length, a number, and the protocol version
 	if _, err := io.ReadFull(c, b); err != nil {
 		return err
 	}
 	if b[4] != 10 {
-		return fmt.Errorf("it says %q", bytes.TrimSpace(b))
+		return fmt.Errorf("got the answer %q", bytes.TrimSpace(b))
 	}
 	return nil
 }
 
-// StartMariaDB starts a MariaDB server in a directory, for a program that is no
-// test. It stops with Stop; a failure of that panics.
+// StartMariaDB starts a MariaDB server in a directory, for a program that is not a test. Stop
+// ends it and panics if that fails.
 func StartMariaDB(dir string, args ...string) (*Server, error) {
 	return startMariaDB(panicker{}, dir, args)
 }

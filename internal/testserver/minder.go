@@ -6,16 +6,15 @@ import (
 	"strconv"
 )
 
-// A minder is a process that lets the frozen children of a server go on when
-// the test binary ends before it has done that, as by a timeout. The server dies
-// with the test binary and its children with the server, but not one that is
-// frozen: it would stay for ever.
+// A minder is a process that resumes a server's frozen children if the test binary ends without
+// doing so, as after a timeout. The server dies with the test binary and its children die with
+// the server, but a frozen child would stay forever.
 type minder struct {
 	cmd   *exec.Cmd
-	input io.WriteCloser // its end without a line is our end
+	input io.WriteCloser // if it is closed without a line, this process has ended
 }
 
-// mind has a minder look after the children of the server, if it has any.
+// mind starts a minder for the server's children, if it has any.
 func (s *Server) mind() error {
 	s.minder.dismiss()
 	args := []string{"-c", `trap "" HUP INT TERM; read line || kill -CONT "$@"`, "sh"}
@@ -37,7 +36,7 @@ func (s *Server) mind() error {
 	return err
 }
 
-// dismiss ends the minder, if there is one, and waits for its end.
+// dismiss ends the minder, if there is one, and waits until it has exited.
 func (m *minder) dismiss() {
 	if m == nil || m.input == nil {
 		return

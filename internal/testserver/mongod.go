@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// HasMongod reports whether there is a mongod in the PATH. The tests install
-// none: no package that they could use brings one.
+// HasMongod reports whether there is a mongod in the PATH. The tests install none: no package
+// that they could use contains one.
 func HasMongod() bool {
 	_, err := exec.LookPath("mongod")
 	return err == nil
 }
 
-// Mongod starts a MongoDB server for this test. With "--replSet" and a name among
-// the arguments it is to be initiated, which this package has no driver for. It
-// has test commands, and deletes what is over by a TTL index each second.
+// Mongod starts a MongoDB server for this test. If the arguments have "--replSet" and a name,
+// the caller must initiate the replica set: this package has no driver for that. The server has
+// test commands, and its TTL indexes delete expired documents every second.
 func Mongod(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s, err := startMongod(t, t.TempDir(), args)
@@ -30,8 +30,8 @@ func Mongod(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// SharedMongod returns the address of a MongoDB server that all tests of this
-// test binary share, made with the arguments of the first who asks.
+// SharedMongod returns the address of a MongoDB server that all tests of this test binary
+// share. It is started with the arguments of the first caller.
 func SharedMongod(t testing.TB, args ...string) string {
 	t.Helper()
 	return share(t, "mongod", func(tb fataler, dir string) (*Server, error) { return startMongod(tb, dir, args) })
@@ -60,11 +60,11 @@ func mongodServer(tb fataler, program, dir, data string, port int, args []string
 	return &Server{
 		Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), tb: tb, dir: dir, ready: mongodReady,
 		command: func() *exec.Cmd { return exec.Command(program, all...) },
-		stop:    os.Kill, // a primary that is asked to end waits for its clients, for fifteen seconds
+		stop:    os.Kill, // a primary that is asked to end waits fifteen seconds for its clients
 	}
 }
 
-// mongodReady says nil once the server listens, which it does last.
+// mongodReady returns nil once the server listens, which is the last step of its startup.
 func mongodReady(addr string) error {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err == nil {

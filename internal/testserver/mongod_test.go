@@ -28,6 +28,6 @@ func TestAMongodGetsItsPortDirectoryAndExtraFlags(t *testing.T) {
 		s := Mongod(t)
 		responds(t, s.Addr, mongodReady)
 	} else if _, err := exec.LookPath("mongod"); err == nil {
-		t.Error("there is a mongod, and it was not found")
+		t.Error("a mongod is installed, but was not found")
 	}
 }

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// NATS starts a NATS server with JetStream for this test; config is what is to be
-// in its configuration besides.
+// NATS starts a NATS server with JetStream for this test; config is added to its configuration.
 func NATS(t testing.TB, config string) *Server {
 	t.Helper()
 	s, err := startNATS(t, t.TempDir(), config)
@@ -25,8 +24,8 @@ func NATS(t testing.TB, config string) *Server {
 	return s
 }
 
-// SharedNATS returns the address of a NATS server that all tests of this test
-// binary share: use a bucket of your own, and do not configure it.
+// SharedNATS returns the address of a NATS server that all tests of this test binary share. Use
+// a bucket of your own, and do not configure the server.
 func SharedNATS(t testing.TB) string {
 	t.Helper()
 	return sharedNATS.share(t)
@@ -34,8 +33,8 @@ func SharedNATS(t testing.TB) string {
 
 var sharedNATS = sharedKind{"nats", func(tb fataler, dir string) (*Server, error) { return startNATS(tb, dir, "") }}
 
-// NATSCluster starts a cluster of n NATS servers for this test, and returns once
-// JetStream is ready on all of them.
+// NATSCluster starts a cluster of n NATS servers for this test, and returns when JetStream is
+// ready on all of them.
 func NATSCluster(t testing.TB, n int) []*Server {
 	t.Helper()
 	routes := make([]string, n)
@@ -48,7 +47,7 @@ func NATSCluster(t testing.TB, n int) []*Server {
 	}
 	all := make([]*Server, n)
 	failed := make(chan error, n)
-	for i := range all { // none is ready before most are there
+	for i := range all { // none is ready before most of them are running
 		port, err := freePort(t)
 		if err != nil {
 			t.Fatal(err)
@@ -75,8 +74,8 @@ func NATSCluster(t testing.TB, n int) []*Server {
 	return all
 }
 
-// NATSLeaf starts a NATS server of the JetStream domain "hub" for this test, and a leaf
-// node of it, which has a domain of its own.
+// NATSLeaf starts a NATS server with the JetStream domain "hub" for this test, and a leaf node
+// of it with a domain of its own.
 func NATSLeaf(t testing.TB) (hub, leaf *Server) {
 	t.Helper()
 	port, err := freePort(t)
@@ -84,7 +83,7 @@ func NATSLeaf(t testing.TB) (hub, leaf *Server) {
 		t.Fatal(err)
 	}
 	at := "127.0.0.1:" + strconv.Itoa(port)
-	// The jetstream that comes last is the one that counts.
+	// The last jetstream setting in the configuration wins.
 	hub = NATS(t, fmt.Sprintf("jetstream { store_dir: %q, domain: hub }\nleafnodes { listen: %q }", t.TempDir(), at))
 	leaf = NATS(t, fmt.Sprintf("jetstream { store_dir: %q, domain: leaf }\nleafnodes { remotes: [ { url: \"nats://%s\" } ] }", t.TempDir(), at))
 	return hub, leaf
@@ -100,7 +99,7 @@ func startNATS(tb fataler, dir, config string) (*Server, error) {
 	})
 }
 
-// natsRoutes is the configuration of one server of a cluster.
+// natsRoutes returns the cluster configuration of one server.
 func natsRoutes(routes []string, i int) string {
 	return fmt.Sprintf("cluster { name: test, listen: %q, routes: [%s] }", routes[i], `"nats://`+strings.Join(routes, `", "nats://`)+`"`)
 }
@@ -130,13 +129,13 @@ func natsServer(tb fataler, dir, addr, monitor, name, config string) (*Server, e
 	}, nil
 }
 
-// StartNATS starts a NATS server with JetStream in a directory, for a program that is no
-// test. It stops with Stop; a failure of that panics.
+// StartNATS starts a NATS server with JetStream in a directory, for a program that is not a
+// test. Stop ends it and panics if that fails.
 func StartNATS(dir, config string) (*Server, error) {
 	return startNATS(panicker{}, dir, config)
 }
 
-// natsReady says nil once the server is ready for clients and for JetStream.
+// natsReady returns nil once the server is ready for clients and for JetStream.
 func natsReady(monitor string) error {
 	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := client.Get("http://" + monitor + "/healthz")

@@ -11,27 +11,28 @@ import (
 	"testing"
 )
 
-// A Network joins hosts that servers run on: each has one address at which the others reach it, and one at which the test does. A host
-// can be cut off from the others, and the test reaches it still, as clients of one side of a split network do.
+// A Network joins hosts that servers run on. Each host has one address for the other hosts and one for the test. A
+// host that is cut off from the others can still be reached by the test, like clients on one side of a split network.
 type Network struct {
 	t     testing.TB
-	name  string // of its namespaces: those of its hosts end with their numbers
-	first uint32 // of the addresses at which the test reaches hosts
+	name  string // of its namespaces: those of its hosts add their numbers
+	first uint32 // of the addresses at which the test reaches the hosts
 }
 
-// NewNetwork makes one of n hosts, which ends with the test. It takes root, who can make namespaces: where the machine lets nobody, the test is skipped.
+// NewNetwork makes a network of n hosts, which is removed when the test ends. It needs root, to make namespaces. The
+// test is skipped where the machine does not allow that.
 func NewNetwork(t testing.TB, n int) *Network {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make networks")
 	}
 	if _, err := exec.LookPath("ip"); err != nil {
-		t.Skip("networks are made by iproute2: ", err)
+		t.Skip("iproute2, which creates networks, is not installed: ", err)
 	}
-	const tests, room = 198<<24 | 18<<16, 1 << 17 // addresses that are for tests of networks
+	const tests, room = 198<<24 | 18<<16, 1 << 17 // addresses reserved for network tests
 	w := &Network{t, fmt.Sprintf("hf%06x", rand.IntN(1<<24)), tests + 4*uint32(n)*rand.Uint32N(room/4/uint32(n))}
 	if out, err := exec.Command("ip", "netns", "add", w.name).CombinedOutput(); err != nil {
-		t.Skipf("this machine lets nobody make networks: %v: %s", err, out)
+		t.Skipf("this machine does not allow new networks: %v: %s", err, out)
 	}
 	t.Cleanup(func() { w.ip("netns", "del", w.name) })
 	w.ip("-n", w.name, "link", "add", "between", "type", "bridge")
@@ -64,16 +65,16 @@ func (w *Network) address(of int) string {
 	return netip.AddrFrom4(b).String()
 }
 
-// Addr is where the test reaches a host.
+// Addr returns the address at which the test reaches a host.
 func (w *Network) Addr(i int) string { return w.address(4*i + 2) }
 
-// Peer is where the other hosts reach it.
+// Peer returns the address at which the other hosts reach it.
 func (w *Network) Peer(i int) string { return fmt.Sprintf("10.77.77.%d", i+1) }
 
 // CutOff cuts a host off from the others.
 func (w *Network) CutOff(i int) { w.ip("-n", w.name, "link", "set", port(i), "down") }
 
-// Mend joins it again.
+// Mend connects the host again.
 func (w *Network) Mend(i int) { w.ip("-n", w.name, "link", "set", port(i), "up") }
 
 func (w *Network) ip(args ...string) {
@@ -83,7 +84,7 @@ func (w *Network) ip(args ...string) {
 	}
 }
 
-// EtcdApart starts a cluster of n etcd servers, each on a host of its own.
+// EtcdApart starts a cluster of n etcd servers, each on its own host.
 func EtcdApart(t testing.TB, n int) ([]*Server, *Network) {
 	t.Helper()
 	w := NewNetwork(t, n)
@@ -99,7 +100,7 @@ func EtcdApart(t testing.TB, n int) ([]*Server, *Network) {
 	return all, w
 }
 
-// NATSApart starts a cluster of n NATS servers, each on a host of its own.
+// NATSApart starts a cluster of n NATS servers, each on its own host.
 func NATSApart(t testing.TB, n int) ([]*Server, *Network) {
 	t.Helper()
 	w := NewNetwork(t, n)
@@ -117,7 +118,7 @@ func NATSApart(t testing.TB, n int) ([]*Server, *Network) {
 	return all, w
 }
 
-// run starts servers, each on its host.
+// run starts the servers, each on its host.
 func (w *Network) run(all []*Server) {
 	w.t.Helper()
 	for i, s := range all {

@@ -9,35 +9,35 @@ import (
 	"testing"
 )
 
-// Redis8 is Redis for a server of version 8, whatever the other tests run on. The
-// test is skipped where no suite of Debian's that has one could be reached, and fails
-// where it is missing for any other reason.
+// Redis8 is Redis with a server of version 8, whatever the other tests run on. The test is
+// skipped if no Debian suite that has one could be reached, and fails if it is missing for any
+// other reason.
 func Redis8(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return redisOf(t, named(t, "redis-8"), args)
 }
 
-// Redis8Cluster is RedisCluster of servers as Redis8 starts.
+// Redis8Cluster is RedisCluster with the servers of Redis8.
 func Redis8Cluster(t testing.TB, n int, args ...string) []*Server {
 	t.Helper()
 	masters, _ := redisCluster(t, named(t, "redis-8"), n, false, args...)
 	return masters
 }
 
-// Redis7 is Redis for the server that is installed, of version 7.0 on Debian 12.
+// Redis7 is Redis with the installed server, which is version 7.0 on Debian 12.
 func Redis7(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return redisOf(t, named(t, "redis"), args)
 }
 
-// Valkey9 is Redis8 for a Valkey server of version 9.
+// Valkey9 is Redis8 with a Valkey server of version 9.
 func Valkey9(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return redisOf(t, named(t, "valkey-9"), args)
 }
 
-// MySQL9 starts a MySQL server of version 9.7 or newer for this test, as MariaDB
-// does; MariaDBDSN leads to it too. Where there is none it is as with Redis8.
+// MySQL9 starts a MySQL server of version 9.7 or newer for this test, like MariaDB; MariaDBDSN
+// works for it too. If there is none, the test is skipped or fails as with Redis8.
 func MySQL9(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s, err := startMySQL(t, t.TempDir(), named(t, "mysql-9.7"), args)
@@ -48,8 +48,8 @@ func MySQL9(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// SharedMySQL9 returns the address of a MySQL9 server that all tests of this test
-// binary share: use tables of your own, and do not configure it.
+// SharedMySQL9 returns the address of a MySQL9 server that all tests of this test binary share.
+// Use tables of your own, and do not configure the server.
 func SharedMySQL9(t testing.TB) string {
 	t.Helper()
 	program := named(t, "mysql-9.7")
@@ -58,8 +58,8 @@ func SharedMySQL9(t testing.TB) string {
 	})
 }
 
-// StartMySQL9 starts the MySQL of MySQL9 in a directory, for a program that is no
-// test. It stops with Stop; a failure of that panics.
+// StartMySQL9 starts the server of MySQL9 in a directory, for a program that is not a test.
+// Stop ends it and panics if that fails.
 func StartMySQL9(dir string, args ...string) (*Server, error) {
 	l := listed("mysql-9.7")
 	program, err := l.path()
@@ -69,7 +69,7 @@ func StartMySQL9(dir string, args ...string) (*Server, error) {
 	return startMySQL(panicker{}, dir, program, args)
 }
 
-// startMySQL starts the server whose program it is, which scripts/servers has unpacked, as ourselves, root or not.
+// startMySQL starts the server program that scripts/servers has unpacked, as our own user, even if that is root.
 func startMySQL(tb fataler, dir, program string, args []string) (*Server, error) {
 	own := filepath.Dir(filepath.Dir(program))
 	first := filepath.Join(dir, "first.sql")
@@ -77,7 +77,7 @@ func startMySQL(tb fataler, dir, program string, args []string) (*Server, error)
 	if err := os.WriteFile(first, []byte(text), 0o644); err != nil {
 		return nil, err
 	}
-	// The paths that are built into the program are those of an installed one.
+	// The paths compiled into the program are those of an installed server.
 	small := func(data string) []string {
 		return []string{"--no-defaults", "--user=root", "--basedir=" + own, "--lc-messages-dir=" + filepath.Join(own, "share", "mysql"),
 			"--plugin-dir=" + filepath.Join(own, "lib", "mysql", "plugin"), "--secure-file-priv=", "--mysqlx=OFF", "--datadir=" + data,
@@ -89,7 +89,7 @@ func startMySQL(tb fataler, dir, program string, args []string) (*Server, error)
 		if err := ourselves.run(program, append(small(data), "--initialize-insecure", "--init-file="+first)...); err != nil {
 			return err
 		}
-		return os.Remove(filepath.Join(data, "auto.cnf")) // its server_uuid: each that is copied from this is another server
+		return os.Remove(filepath.Join(data, "auto.cnf")) // it has the server_uuid, which must differ in each copy
 	})
 	if err != nil {
 		return nil, err

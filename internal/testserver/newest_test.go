@@ -12,14 +12,14 @@ func TestTheNewestRedisAndValkeyAnswerAndAreFollowed(t *testing.T) {
 			replica := RedisReplica(t, s)
 			for _, s := range []*Server{s, replica} {
 				if info := s.redisDo("INFO server"); !strings.Contains(info, name) {
-					t.Errorf("it says of itself %s", info)
+					t.Errorf("the server reports %s", info)
 				}
 			}
 			s.redisDo("SET a 1")
 			s.Kill()
 			s.Restart()
 			if got := s.redisDo("GET a"); !strings.HasPrefix(got, "1") {
-				t.Errorf("after a restart it has %q", got)
+				t.Errorf("after a restart GET returns %q", got)
 			}
 		})
 	}

@@ -5,14 +5,15 @@ import (
 	"testing"
 )
 
-// NightlyEnv is the variable that is set where tests may take long, as make nightly does.
+// NightlyEnv is the variable that make nightly sets: tests may take long.
 const NightlyEnv = "HOLDFAST_NIGHTLY"
 
 // Nightly reports whether tests may take long.
 func Nightly() bool { return os.Getenv(NightlyEnv) != "" }
 
-// AtNight skips the test by day. It is for what takes long and says little of a change
-// that the tests of the day do not say: another way to the same store, another server.
+// AtNight skips the test unless this is a nightly run. It is for tests that take long and show
+// little about a change that the daily tests do not show: another way to the same store,
+// another server.
 func AtNight(t testing.TB) {
 	t.Helper()
 	if !Nightly() {

@@ -2,6 +2,5 @@ package testserver
 
 import "syscall"
 
-// dieWithParent ends the server with the test binary when that is killed and
-// can stop nothing any more.
+// dieWithParent makes the server end when the test binary is killed, which then cannot stop it.
 func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -4,6 +4,5 @@ package testserver
 
 import "syscall"
 
-// dieWithParent does nothing here: a test binary that is killed leaves its
-// servers behind.
+// dieWithParent does nothing here: the servers of a killed test binary keep running.
 func dieWithParent() *syscall.SysProcAttr { return nil }

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// PgBouncer starts PgBouncer for this test before the PostgreSQL server at
-// addr: in transaction mode, with size connections to the server, all of them
-// its superuser's.
+// PgBouncer starts PgBouncer for this test in front of the PostgreSQL server at addr: in
+// transaction mode, with size connections to the server, all as its superuser.
 func PgBouncer(t testing.TB, addr string, size int) *Server {
 	t.Helper()
 	s, err := startPgBouncer(t, t.TempDir(), addr, size)

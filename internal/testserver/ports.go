@@ -10,17 +10,17 @@ import (
 	"sync"
 )
 
-// A portRange has the ports that servers are given, in turn. A server keeps its
-// port while it is stopped, so the port is reserved:
+// A portRange has the ports for servers, which are given out in turn. A server keeps its port
+// while it is stopped, so the port is reserved:
 //
-//   - Against the other test binaries, which run beside this one and perhaps as
-//     another user, by a UDP socket on the port. No server here uses UDP. The
-//     socket is closed with the process, however that ends.
-//   - Against clients and listeners that let the kernel choose, as the range is
-//     none that it chooses from.
+//   - Against the other test binaries, which run at the same time and perhaps as another user,
+//     by a UDP socket on the port. No server here uses UDP. The socket is closed when the
+//     process ends, however it ends.
+//   - Against clients and listeners that let the kernel choose a port: the kernel does not
+//     choose from this range.
 //
-// Ports are given in turn, so that one whose test has ended is given again as
-// late as possible: a client may be left that still tries to connect to it.
+// Since ports are given out in turn, the port of an ended test is used again as late as
+// possible: a client may be left that still tries to connect to it.
 type portRange struct {
 	first, last int
 
@@ -29,22 +29,22 @@ type portRange struct {
 	held map[int]net.PacketConn // by port
 }
 
-// leastPorts is how many a range needs: tests reserve a few hundred in all.
+// leastPorts is how many ports a range needs: the tests reserve a few hundred in all.
 const leastPorts = 2000
 
-// ports are those of this process.
+// ports is the range of this process.
 var ports = sync.OnceValue(func() *portRange {
 	from, to := ephemeralPorts()
 	r, apart := portsApart(from, to)
 	if !apart {
 		fmt.Fprintf(os.Stderr, "testserver: the kernel gives ports %d to %d to clients, which leaves too few for servers: "+
-			"one that is restarted may find its port taken (set net.ipv4.ip_local_port_range to 32768 60999)\n", from, to)
+			"a restarted server may find its port in use (set net.ipv4.ip_local_port_range to 32768 60999)\n", from, to)
 	}
 	return r
 })
 
-// portsApart is the larger range beside the ports that the kernel chooses from;
-// or, if that is too small, all ports from 10000 on, which are then not apart.
+// portsApart returns the larger range outside the kernel's ephemeral ports. If that is too
+// small, it returns all ports from 10000 on, and apart is false.
 func portsApart(from, to int) (r *portRange, apart bool) {
 	const first, last = 10000, 65535
 	below, above := from-first, last-to
@@ -57,8 +57,8 @@ func portsApart(from, to int) (r *portRange, apart bool) {
 	return &portRange{first: first, last: last}, false
 }
 
-// ephemeralPorts is the range that the kernel chooses from when it is asked for
-// any port: where it does not say, that of IANA.
+// ephemeralPorts is the range from which the kernel chooses a port. Where the kernel does not
+// say, it is IANA's.
 func ephemeralPorts() (from, to int) {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err == nil {
@@ -70,14 +70,14 @@ func ephemeralPorts() (from, to int) {
 	return from, to
 }
 
-// reserve returns a port that nobody listens on and nobody else has reserved, and
-// what ends its reservation.
+// reserve returns a port that is not in use and not reserved, and the function that ends its
+// reservation.
 func (r *portRange) reserve() (port int, end func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	size := r.last - r.first + 1
 	if r.next == 0 {
-		r.next = r.first + rand.IntN(size) // others begin elsewhere
+		r.next = r.first + rand.IntN(size) // other processes begin elsewhere
 	}
 	for range size {
 		port = r.next
@@ -98,7 +98,7 @@ func (r *portRange) reserve() (port int, end func(), err error) {
 		if r.held == nil {
 			r.held = map[int]net.PacketConn{}
 		}
-		r.held[port] = lock // else it would be collected, and so closed
+		r.held[port] = lock // otherwise it would be garbage-collected, and so closed
 		return port, func() { r.free(port) }, nil
 	}
 	return 0, nil, errors.Join(fmt.Errorf("no port from %d to %d is free", r.first, r.last), err)
@@ -112,11 +112,11 @@ func (r *portRange) free(port int) {
 	delete(r.held, port)
 }
 
-// FreePort returns a port of the loopback on which nobody listens, and which no
-// server of any test is given until this process has ended.
+// FreePort returns a loopback port where nothing listens. No server of any test gets it before
+// this process has ended.
 func FreePort() (int, error) { return freePort(panicker{}) }
 
-// freePort is FreePort, but that the port is reserved until the test has ended.
+// freePort is FreePort, but the port is reserved until the test ends.
 func freePort(tb fataler) (int, error) {
 	port, end, err := ports().reserve()
 	if err == nil {

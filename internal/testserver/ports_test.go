@@ -42,12 +42,12 @@ func newGiver(t *testing.T, from int) *giver {
 	for lines := bufio.NewScanner(out); len(g.ports) < givenPorts && lines.Scan(); {
 		port, err := strconv.Atoi(lines.Text())
 		if err != nil {
-			t.Fatalf("a child said %q", lines.Text())
+			t.Fatalf("a child printed %q", lines.Text())
 		}
 		g.ports = append(g.ports, port)
 	}
 	if len(g.ports) < givenPorts {
-		t.Fatalf("a child was given %d ports, want %d", len(g.ports), givenPorts)
+		t.Fatalf("a child got %d ports, want %d", len(g.ports), givenPorts)
 	}
 	return g
 }

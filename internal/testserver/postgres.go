@@ -14,13 +14,12 @@ import (
 	"time"
 )
 
-// Postgres starts a PostgreSQL server for this test, with the settings in args
-// (as on its command line, "-c", "max_connections=5"). Its superuser is
-// postgres, who needs no password; it has a database of that name. It does not
-// wait for the disk, which is for tests that pull no plug: "-c", "fsync=on"
-// where that matters.
+// Postgres starts a PostgreSQL server for this test, with the settings in args (as on its
+// command line, "-c", "max_connections=5"). Its superuser is postgres, without a password, and
+// it has a database of that name. It does not sync to disk, which is enough for tests that do
+// not simulate a power failure; pass "-c", "fsync=on" where that matters.
 //
-// A server that is killed has its backends killed with it.
+// When a server is killed, its backends are killed too.
 func Postgres(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s, err := startPostgres(t, t.TempDir(), args)
@@ -31,8 +30,8 @@ func Postgres(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// SharedPostgres returns the address of a PostgreSQL server that all tests of
-// this test binary share: use a schema of your own, and do not configure it.
+// SharedPostgres returns the address of a PostgreSQL server that all tests of this test binary
+// share. Use a schema of your own, and do not configure the server.
 func SharedPostgres(t testing.TB) string {
 	t.Helper()
 	return sharedPostgres.share(t)
@@ -42,8 +41,8 @@ var sharedPostgres = sharedKind{"postgres", func(tb fataler, dir string) (*Serve
 	return startPostgres(tb, dir, []string{"-c", "max_connections=300"})
 }}
 
-// PostgresReplica starts an asynchronous replica of a PostgreSQL server for
-// this test, and returns once it can be read.
+// PostgresReplica starts an asynchronous replica of a PostgreSQL server for this test, and
+// returns when it can be read.
 func PostgresReplica(t testing.TB, primary *Server, args ...string) *Server {
 	t.Helper()
 	s, err := startPostgresReplica(t, t.TempDir(), primary, args)
@@ -54,8 +53,8 @@ func PostgresReplica(t testing.TB, primary *Server, args ...string) *Server {
 	return s
 }
 
-// PostgresURL is the URL of the superuser's database on the server at addr,
-// with further parameters of the driver ("application_name=x").
+// PostgresURL returns the URL of the superuser's database on the server at addr, with more
+// parameters of the driver ("application_name=x").
 func PostgresURL(addr string, params ...string) string {
 	url := "postgres://postgres@" + addr + "/postgres?sslmode=disable"
 	for _, p := range params {
@@ -64,7 +63,7 @@ func PostgresURL(addr string, params ...string) string {
 	return url
 }
 
-// Promote makes a PostgreSQL replica a server of its own.
+// Promote makes a PostgreSQL replica an independent server.
 func (s *Server) Promote() {
 	s.tb.Helper()
 	_, program, err := chosen("postgres")
@@ -128,8 +127,8 @@ func postgresIn(tb fataler, dir string, args []string, fill func(bin, data strin
 	})
 }
 
-// postgresBin is the directory of the newest PostgreSQL that is installed. Debian keeps its
-// programs out of the PATH, so that several versions can be side by side.
+// postgresBin returns the directory of the newest installed PostgreSQL. Debian keeps its
+// programs out of the PATH so that several versions can be installed.
 func postgresBin() (string, error) {
 	var found []string
 	if path, err := exec.LookPath("initdb"); err == nil {
@@ -150,7 +149,7 @@ func postgresBin() (string, error) {
 	return "", errors.New("PostgreSQL (initdb and postgres) is needed by this test and is not installed: run \"make servers\"")
 }
 
-// postgresVersion is the number in the path of a PostgreSQL's program, or 0.
+// postgresVersion returns the number in the path of a PostgreSQL program, or 0.
 func postgresVersion(path string) int {
 	digits := strings.Map(func(r rune) rune {
 		if '0' <= r && r <= '9' {
@@ -162,8 +161,8 @@ func postgresVersion(path string) int {
 	return n
 }
 
-// postgresReady says nil once the server answers a client's first message with
-// anything but that it is still starting up.
+// postgresReady returns nil once the server answers a client's first message with anything but
+// that it is still starting up.
 func postgresReady(addr string) error {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -183,14 +182,14 @@ func postgresReady(addr string) error {
 		return err
 	}
 	if b[0] != 'R' {
-		return fmt.Errorf("it says %q", b[:n])
+		return fmt.Errorf("got the answer %q", b[:n])
 	}
 	c.Write([]byte{'X', 0, 0, 0, 4})
 	return nil
 }
 
-// StartPostgres starts a PostgreSQL server in a directory, for a program that
-// is no test. It stops with Stop; a failure of that panics.
+// StartPostgres starts a PostgreSQL server in a directory, for a program that is not a test.
+// Stop ends it and panics if that fails.
 func StartPostgres(dir string, args ...string) (*Server, error) {
 	return startPostgres(panicker{}, dir, args)
 }

@@ -21,8 +21,7 @@ func Redis(t testing.TB, args ...string) *Server {
 	return redisOf(t, "", args)
 }
 
-// redisOf starts the server of that program for this test; of none, the chosen
-// one.
+// redisOf starts a server of this program for this test; "" is the chosen one.
 func redisOf(t testing.TB, program string, args []string) *Server {
 	t.Helper()
 	s, err := startRedis(t, t.TempDir(), program, args)
@@ -33,20 +32,20 @@ func redisOf(t testing.TB, program string, args []string) *Server {
 	return s
 }
 
-// SharedRedis returns the address of a Redis server that all tests of this
-// test binary share: use names of your own, and do not configure it.
+// SharedRedis returns the address of a Redis server that all tests of this test binary share.
+// Use names of your own, and do not configure the server.
 func SharedRedis(t testing.TB) string {
 	t.Helper()
 	return sharedRedis("redis").share(t)
 }
 
-// sharedRedis is a Redis server of its own for each kind.
+// sharedRedis is a separate Redis server for each kind.
 func sharedRedis(kind string) sharedKind {
 	return sharedKind{kind, func(tb fataler, dir string) (*Server, error) { return startRedis(tb, dir, "", nil) }}
 }
 
-// SharedRedises returns the addresses of n Redis servers that know nothing of
-// each other, and that all tests of this test binary share as SharedRedis.
+// SharedRedises returns the addresses of n independent Redis servers that all tests of this
+// test binary share, as with SharedRedis.
 func SharedRedises(t testing.TB, n int) []string {
 	t.Helper()
 	all := make([]string, n)
@@ -56,17 +55,17 @@ func SharedRedises(t testing.TB, n int) []string {
 	return all
 }
 
-// RedisCluster starts a cluster of n Redis servers for this test, without
-// replicas, and returns once all of them say that it works.
+// RedisCluster starts a cluster of n Redis servers for this test, without replicas, and returns
+// when all of them report that the cluster works.
 func RedisCluster(t testing.TB, n int) []*Server {
 	t.Helper()
 	masters, _ := redisCluster(t, "", n, false)
 	return masters
 }
 
-// RedisClusterWithReplicas starts a cluster of n Redis servers with a replica
-// each, the i-th of the i-th, which takes over some seconds after its master
-// has ended; it returns once all of them say that it works.
+// RedisClusterWithReplicas starts a cluster of n Redis servers with one replica each:
+// replicas[i] is of masters[i], and takes over some seconds after its master has ended. It
+// returns when all of them report that the cluster works.
 func RedisClusterWithReplicas(t testing.TB, n int) (masters, replicas []*Server) {
 	t.Helper()
 	masters, replicas = RedisCalmClusterWithReplicas(t, n)
@@ -75,22 +74,22 @@ func RedisClusterWithReplicas(t testing.TB, n int) (masters, replicas []*Server)
 	return masters, replicas
 }
 
-// RedisCalmClusterWithReplicas is RedisClusterWithReplicas, but that no replica
-// takes over for a machine that stands still for a few seconds.
+// RedisCalmClusterWithReplicas is RedisClusterWithReplicas, but no replica takes over because
+// the machine stalls for a few seconds.
 func RedisCalmClusterWithReplicas(t testing.TB, n int) (masters, replicas []*Server) {
 	t.Helper()
 	return redisCluster(t, "", n, true)
 }
 
-// TakeOverSoon has servers of a calm cluster, or calm Sentinels, do something
-// about a server soon after it has ended.
+// TakeOverSoon makes servers of a calm cluster, or calm Sentinels, act soon after a server has
+// ended.
 func TakeOverSoon(all ...*Server) {
 	for _, s := range all {
 		s.redisDo("%s", s.hasten)
 	}
 }
 
-// redisCluster starts a cluster of that program; of none, the chosen one.
+// redisCluster starts a cluster of servers of this program; "" is the chosen one.
 func redisCluster(t testing.TB, program string, n int, replicated bool, args ...string) (masters, replicas []*Server) {
 	t.Helper()
 	const slots = 1 << 14
@@ -121,7 +120,7 @@ func redisCluster(t testing.TB, program string, n int, replicated bool, args ...
 			replicas = append(replicas, start())
 		}
 	}
-	meet := func(s *Server, others []*Server) { // sooner done than told by one to the other
+	meet := func(s *Server, others []*Server) { // faster than waiting for their gossip
 		for _, other := range others {
 			if host, port, _ := net.SplitHostPort(other.Addr); other != s {
 				s.redisDo("CLUSTER MEET %s %s %d", host, port, bus[other])
@@ -129,7 +128,7 @@ func redisCluster(t testing.TB, program string, n int, replicated bool, args ...
 		}
 	}
 	for i, s := range all {
-		// Servers of the same epoch would quarrel over slots that are moved.
+		// Servers with the same epoch would dispute slots that are moved.
 		s.redisDo("CLUSTER SET-CONFIG-EPOCH %d", i+1)
 		if i < n {
 			s.redisDo("CLUSTER ADDSLOTSRANGE %d %d", slots*i/n, slots*(i+1)/n-1)
@@ -139,7 +138,7 @@ func redisCluster(t testing.TB, program string, n int, replicated bool, args ...
 	for _, s := range all {
 		met := time.Now()
 		s.until("the cluster works", func() bool {
-			if time.Since(met) > 5*time.Second { // one that was not heard in time is forgotten
+			if time.Since(met) > 5*time.Second { // a server that was not heard in time is forgotten
 				meet(s, all)
 				met = time.Now()
 			}
@@ -156,7 +155,7 @@ func redisCluster(t testing.TB, program string, n int, replicated bool, args ...
 		s.follows(masters[i])
 	}
 	for _, s := range all {
-		s.until("the cluster tells of its replicas", func() bool {
+		s.until("the cluster reports its replicas", func() bool {
 			slots := s.redisDo("CLUSTER SLOTS")
 			for _, r := range replicas {
 				_, port, _ := net.SplitHostPort(r.Addr)
@@ -170,8 +169,8 @@ func redisCluster(t testing.TB, program string, n int, replicated bool, args ...
 	return masters, replicas
 }
 
-// RedisReplica starts a replica of the primary, of the same version, and returns
-// once it follows.
+// RedisReplica starts a replica of the primary, of the same version, and returns when it
+// follows the primary.
 func RedisReplica(t testing.TB, primary *Server, args ...string) *Server {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(primary.Addr)
@@ -188,16 +187,16 @@ func (s *Server) follows(primary *Server) {
 	})
 }
 
-// RedisSentinel starts a Sentinel for this test that watches the primary under
-// the name "primary" and makes its replica the primary soon after it has
-// ended, and returns once it knows that replica.
+// RedisSentinel starts a Sentinel for this test. It watches the primary under the name
+// "primary", and promotes its replica soon after the primary has ended. RedisSentinel returns
+// when the Sentinel knows that replica.
 func RedisSentinel(t testing.TB, primary *Server) *Server {
 	t.Helper()
 	return RedisSentinels(t, primary, 1)[0]
 }
 
-// RedisSentinels starts n Sentinels, more than half of which must agree, and
-// returns once they know of each other.
+// RedisSentinels starts n Sentinels, a majority of which must agree, and returns when they know
+// each other.
 func RedisSentinels(t testing.TB, primary *Server, n int) []*Server {
 	t.Helper()
 	all := RedisCalmSentinels(t, primary, n)
@@ -205,8 +204,8 @@ func RedisSentinels(t testing.TB, primary *Server, n int) []*Server {
 	return all
 }
 
-// RedisCalmSentinels is RedisSentinels, but that they do nothing about a machine
-// that stands still for a few seconds.
+// RedisCalmSentinels is RedisSentinels, but they do not act because the machine stalls for a
+// few seconds.
 func RedisCalmSentinels(t testing.TB, primary *Server, n int) []*Server {
 	t.Helper()
 	var all []*Server
@@ -219,7 +218,7 @@ func RedisCalmSentinels(t testing.TB, primary *Server, n int) []*Server {
 	return all
 }
 
-// knows waits until a Sentinel knows the replica and the others of n.
+// knows waits until the Sentinel knows the replica and the other n-1 Sentinels.
 func knows(s *Server, n int) {
 	s.tb.Helper()
 	s.until("Sentinel knows the replica", func() bool {
@@ -247,13 +246,13 @@ func redisSentinel(t testing.TB, primary *Server, quorum int, args ...string) *S
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
-	s.redisDo("SENTINEL DEBUG tilt-trigger 600000") // or it decides nothing for 30 s once the machine has stood still for two
+	s.redisDo("SENTINEL DEBUG tilt-trigger 600000") // otherwise it decides nothing for 30 s after the machine has stalled for two
 	s.hasten = "SENTINEL SET primary down-after-milliseconds 500"
 	return s
 }
 
-// StartRedis starts a Redis server in a directory, without persistence, for a
-// program that is no test. It stops with Stop; a failure of that panics.
+// StartRedis starts a Redis server in a directory, without persistence, for a program that is
+// not a test. Stop ends it and panics if that fails.
 func StartRedis(dir string, args ...string) (*Server, error) {
 	return startRedis(panicker{}, dir, "", args)
 }
@@ -264,7 +263,7 @@ func startRedis(tb fataler, dir, program string, args []string) (*Server, error)
 	})
 }
 
-// ownRedis are the arguments of a server that keeps nothing.
+// ownRedis returns the arguments of a server without persistence.
 func ownRedis(dir string, port int) []string {
 	return []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}
 }
@@ -277,7 +276,7 @@ func redisServer(tb fataler, dir, program string, port int, args ...string) (*Se
 	return s, s.start()
 }
 
-// newRedis is a server that has not been started.
+// newRedis returns a server that has not been started.
 func newRedis(tb fataler, dir, program string, port int, args ...string) (*Server, error) {
 	if program == "" {
 		var err error
@@ -293,8 +292,8 @@ func newRedis(tb fataler, dir, program string, port int, args ...string) (*Serve
 	}, nil
 }
 
-// redisReady says nil once the server answers a PING, be it with a refusal to
-// who has not logged in.
+// redisReady returns nil once the server answers a PING, even if only to refuse an
+// unauthenticated client.
 func redisReady(addr string) error {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -315,9 +314,8 @@ func redisReady(addr string) error {
 	return nil
 }
 
-// redisDo sends a command, its words apart by blanks, and returns the answer
-// as the server wrote it. It is for the few commands that a test server needs
-// before a client can use it.
+// redisDo sends a command, its words separated by spaces, and returns the server's raw answer.
+// It is for the few commands that a test server needs before a client can use it.
 func (s *Server) redisDo(format string, args ...any) string {
 	s.tb.Helper()
 	command := fmt.Sprintf(format, args...)
@@ -337,7 +335,7 @@ func (s *Server) redisDo(format string, args ...any) string {
 	return answer
 }
 
-// redisReply reads one answer; of one with parts, all of them on lines.
+// redisReply reads one answer. An answer with several parts is returned as lines.
 func redisReply(r *bufio.Reader) (string, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// What a server of S3 that is started here has: a bucket, in this region, and one user, who may do all.
+// An S3 server started here has one bucket, in this region, and one user with all permissions.
 const (
 	S3Bucket = "locks"
 	S3Region = "us-east-1"
@@ -21,14 +21,15 @@ const (
 	S3Secret = "testsecret"
 )
 
-// S3 starts a versitygw for this test, a server of S3 that keeps each object in a file of its own; args are arguments besides,
+// S3 starts versitygw for this test, an S3 server that keeps each object in a file. args are added to the arguments
 // of its backend.
 func S3(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return s3Server(t, t.TempDir(), args)
 }
 
-// S3Users is S3 that knows these users as well, each with the secret "secret" and its name. They may do what a policy of the bucket says.
+// S3Users is S3 with these additional users. Each has the secret "secret" followed by its name, and may do what a
+// policy of the bucket allows.
 func S3Users(t testing.TB, names ...string) *Server {
 	t.Helper()
 	type account struct {
@@ -64,7 +65,7 @@ func s3Server(t testing.TB, dir string, args []string) *Server {
 	return s
 }
 
-// SharedS3 returns the address of a server of S3 that all tests of this test binary share: use a prefix of your own.
+// SharedS3 returns the address of an S3 server that all tests of this test binary share. Use a prefix of your own.
 func SharedS3(t testing.TB) string {
 	t.Helper()
 	return sharedS3.share(t)
@@ -72,25 +73,25 @@ func SharedS3(t testing.TB) string {
 
 var sharedS3 = sharedKind{"s3", func(tb fataler, dir string) (*Server, error) { return startS3(tb, dir, nil, nil) }}
 
-// S3URL is the URL of the bucket of a server. The credentials are put into the environment, where the SDK finds them, with what keeps it
-// from asking the network for others.
+// S3URL returns the URL of a server's bucket. It puts the credentials into the environment, where the SDK finds them,
+// with a setting that keeps the SDK from asking the network for others.
 func S3URL(addr string) string {
 	S3Credentials()
 	return "s3://" + S3Bucket + "?region=" + S3Region + "&endpoint=http://" + addr
 }
 
-// S3Credentials puts the user of the servers into the environment.
+// S3Credentials puts the credentials of the servers' user into the environment.
 func S3Credentials() {
 	for key, value := range map[string]string{"AWS_ACCESS_KEY_ID": S3Access, "AWS_SECRET_ACCESS_KEY": S3Secret, "AWS_EC2_METADATA_DISABLED": "true"} {
 		os.Setenv(key, value)
 	}
 }
 
-// StartS3 starts a server of S3 in a directory, for a program that is no test; args are arguments besides, of versitygw itself. It stops
-// with Stop; a failure of that panics.
+// StartS3 starts an S3 server in a directory, for a program that is not a test. args are added to the arguments of
+// versitygw itself. Stop ends the server and panics if that fails.
 func StartS3(dir string, args ...string) (*Server, error) { return startS3(panicker{}, dir, args, nil) }
 
-// startS3 starts one with arguments of versitygw itself, and of its backend.
+// startS3 starts an S3 server with these arguments for versitygw itself and for its backend.
 func startS3(tb fataler, dir string, args, backend []string) (*Server, error) {
 	return startOnPort(tb, func(port int) (*Server, error) {
 		_, program, err := chosen("s3")

@@ -86,34 +86,34 @@ func TestServersUnpacksNewerOnesOfOtherSuites(t *testing.T) {
 	printed, called, ok := b.run("SUITES=sid", "VERSION=5:99.1", "USER_ID=1000")
 	if !ok || !strings.Contains(printed, "will unpack redis-8 (redis-server 8.0 or newer) of Debian's suite sid into "+b.bin) ||
 		!strings.Contains(printed, "got redis-8: redis-server 5:99.1 of sid") {
-		t.Errorf("it does not say what it does: %s", printed)
+		t.Errorf("the script does not say what it does: %s", printed)
 	}
 	if strings.Contains(called, "sudo") || strings.Contains(called, "apt-get install") || strings.Contains(called, "apt-get update") {
-		t.Errorf("it did more than download: %s", called)
+		t.Errorf("the script did more than download: %s", called)
 	}
 	if n := strings.Count(called, " install -y --download-only "); n != 3 {
-		t.Errorf("%d downloads: %s", n, called)
+		t.Errorf("got %d downloads, want 3: %s", n, called)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(b.read("sources")), "\n") {
 		if line != "http://mirror.example/debian/ sid main" {
-			t.Errorf("it read the source %q", line)
+			t.Errorf("the script read the source %q", line)
 		}
 	}
 	// apt must not use a file of the machine, nor run the machine's hooks after an update.
 	for _, line := range strings.Split(b.read("configurations"), "\n") {
 		if strings.HasPrefix(line, "Dir::") && !strings.Contains(line, `"`+b.bin+"/.cache/holdfast-test/unfinished-") {
-			t.Errorf("apt was configured with %s", line)
+			t.Errorf("apt was configured outside of the directory: %s", line)
 		}
 	}
 	if !strings.Contains(b.read("configurations"), "#clear APT::Update::Post-Invoke;") {
-		t.Error("apt calls what the machine wants called after an update")
+		t.Error("apt runs the hooks of the machine after an update")
 	}
-	if got, want := b.left(), "mysql-9.7 nats redis-8 valkey-9 versitygw"; got != want {
-		t.Errorf("it left %s, want %s", got, want)
+	if got, want := b.left(), "dynalite mysql-9.7 nats redis-8 valkey-9 versitygw"; got != want {
+		t.Errorf("the script left %s, want %s", got, want)
 	}
 	dir := filepath.Join(b.bin, ".cache/holdfast-test/redis-8")
 	if started := b.read("started"); !strings.Contains(started, "--library-path "+filepath.Dir(dir)) || !strings.Contains(started, "/usr/bin/redis-server.elf --version") {
-		t.Errorf("it tried\n%s", started)
+		t.Errorf("the script started\n%s", started)
 	}
 	if printed, again, ok := b.run(); !ok || !strings.Contains(printed, "all there") || strings.Count(again, "apt-get") != strings.Count(called, "apt-get") {
 		t.Errorf("a second time: %s", printed)
@@ -129,12 +129,12 @@ func TestServersGetsWhatIsNamed(t *testing.T) {
 	if !ok || !strings.Contains(printed, "got postgres-18: postgresql-18 99.1 of sid") || !strings.Contains(printed, "postgres-18: the table has 18.") {
 		t.Errorf("%s", printed)
 	}
-	if got, want := b.left(), "mysql-9.7 nats postgres-18 redis-8 valkey-9 versitygw"; got != want {
-		t.Errorf("it left %s, want %s", got, want)
+	if got, want := b.left(), "dynalite mysql-9.7 nats postgres-18 redis-8 valkey-9 versitygw"; got != want {
+		t.Errorf("the script left %s, want %s", got, want)
 	}
 	for name, want := range map[string]string{"postgres": "#!/bin/sh", "initdb": "#!/bin/sh", "script": "script", "postgres.elf": "xELF", "initdb.elf": "xELF"} {
 		if got := b.read(".cache/holdfast-test/postgres-18/usr/lib/postgresql/18/bin/" + name); !strings.HasPrefix(got, want) {
-			t.Errorf("%s is %.20q, want %q", name, got, want)
+			t.Errorf("%s: got %.20q, want %q", name, got, want)
 		}
 	}
 }
@@ -145,8 +145,8 @@ func TestServersTakesTheFirstSuiteThatHasTheServer(t *testing.T) {
 	if !ok || !strings.Contains(printed, "got redis-8: redis-server 99.1 of trixie") || !strings.Contains(printed, "got valkey-9: valkey-server 99.1 of forky") {
 		t.Errorf("%s", printed)
 	}
-	if got, want := b.left(), "mysql-9.7.unreachable nats redis-8 valkey-9 versitygw"; got != want {
-		t.Errorf("it left %s, want %s", got, want)
+	if got, want := b.left(), "dynalite mysql-9.7.unreachable nats redis-8 valkey-9 versitygw"; got != want {
+		t.Errorf("the script left %s, want %s", got, want)
 	}
 }
 
@@ -159,24 +159,24 @@ func TestServersGoesOnWithoutASuiteAndLeavesTheReason(t *testing.T) {
 	} {
 		printed, _, ok := b.run(env...)
 		if !ok || !strings.Contains(printed, "the tests that need mysql-9.7 run on the server that is installed, or are skipped") {
-			t.Errorf("%s is a failure: %s", what, printed)
+			t.Errorf("%s is a failure, want a note: %s", what, printed)
 		}
 		why := b.read(".cache/holdfast-test/mysql-9.7.unreachable")
 		if !strings.HasPrefix(why, "the suite with mysql-9.7 cannot be reached: ") || !strings.Contains(why, strings.TrimPrefix(what, "name ")) || strings.Count(why, "\n") != 1 {
-			t.Errorf("%s: the tests read %q", what, why)
+			t.Errorf("%s: the tests read the reason %q", what, why)
 		}
 		if strings.Contains(why+printed, "secret") {
-			t.Errorf("it shows a password: %s%s", why, printed)
+			t.Errorf("the script shows a password: %s%s", why, printed)
 		}
 		if printed, _, ok := b.run("HOLDFAST_TEST_INSTALL=no"); !ok || !strings.Contains(printed, strings.TrimSpace(why)) {
-			t.Errorf("%s, told to look only: %s", what, printed)
+			t.Errorf("%s, with HOLDFAST_TEST_INSTALL=no: %s", what, printed)
 		}
-		if got, want := b.left(), "mysql-9.7.unreachable nats redis-8.unreachable valkey-9.unreachable versitygw"; got != want {
-			t.Errorf("%s: it left %s, want %s", what, got, want)
+		if got, want := b.left(), "dynalite mysql-9.7.unreachable nats redis-8.unreachable valkey-9.unreachable versitygw"; got != want {
+			t.Errorf("%s: the script left %s, want %s", what, got, want)
 		}
 	}
-	if printed, _, ok := b.run("SUITES=sid", "VERSION=99.1"); !ok || b.left() != "mysql-9.7 nats redis-8 valkey-9 versitygw" {
-		t.Errorf("when it can be reached again: %s, left %s", printed, b.left())
+	if printed, _, ok := b.run("SUITES=sid", "VERSION=99.1"); !ok || b.left() != "dynalite mysql-9.7 nats redis-8 valkey-9 versitygw" {
+		t.Errorf("once the mirror can be reached again: %s, left %s", printed, b.left())
 	}
 }
 
@@ -186,7 +186,7 @@ func TestServersFailsWhenWhatItUnpackedDoesNotRun(t *testing.T) {
 	if ok || !strings.Contains(printed, "redis-server 99.1 of sid does not run here") || !strings.Contains(printed, "still missing: redis-8, valkey-9, mysql-9.7, nats") {
 		t.Errorf("%s", printed)
 	}
-	if got := b.left(); got != "" {
-		t.Errorf("it left %s", got)
+	if got := b.left(); got != "dynalite" { // npm's needs no libraries
+		t.Errorf("the script left %s, want dynalite alone", got)
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 // What the script looks for, and the packages that contain it.
 const (
-	needed   = "redis-server initdb pgbouncer mariadbd etcd zookeeper.jar libfaketimeMT.so.1 chromium gcc"
-	packages = "redis-server postgresql pgbouncer mariadb-server etcd-server zookeeper libfaketime chromium gcc"
+	needed   = "redis-server initdb pgbouncer mariadbd etcd zookeeper.jar node npm libfaketimeMT.so.1 chromium gcc"
+	packages = "redis-server postgresql pgbouncer mariadb-server etcd-server zookeeper nodejs npm libfaketime chromium gcc"
 )
 
 // A bare is a machine on which nothing is installed except what the script may expect. Whatever the script does there
@@ -76,7 +76,7 @@ func (b *bare) release() string {
 // newest installs the servers that newest-servers would get by day, except these.
 func (b *bare) newest(but ...string) {
 	b.t.Helper()
-	for _, name := range []string{"mysql-9.7", "nats", "redis-8", "valkey-9", "versitygw"} {
+	for _, name := range []string{"dynalite", "mysql-9.7", "nats", "redis-8", "valkey-9", "versitygw"} {
 		dir := filepath.Join(b.bin, ".cache/holdfast-test", name)
 		if slices.Contains(but, name) {
 			continue
@@ -112,18 +112,28 @@ func TestServersAnnouncesAndInstallsWhatIsMissing(t *testing.T) {
 			t.Errorf("as %s: %s", who, printed)
 		}
 		if !strings.Contains(printed, "will install by apt-get: "+packages) {
-			t.Errorf("as %s it does not say what it will install: %s", who, printed)
+			t.Errorf("as %s: the script does not say what it will install: %s", who, printed)
 		}
 		update, install := strings.Index(called, "apt-get update\n"), strings.Index(called, "apt-get install -y")
 		if update < 0 || install < update || !strings.Contains(called[install:], "redis-server") {
-			t.Errorf("as %s it called\n%s", who, called)
+			t.Errorf("as %s: it called\n%s", who, called)
 		}
 		if sudo := strings.Contains(called, "sudo apt-get update"); sudo != (who != "root") {
-			t.Errorf("as %s it called\n%s", who, called)
+			t.Errorf("as %s: it called\n%s", who, called)
 		}
 		if printed, _, ok := b.run(env, "HOLDFAST_TEST_INSTALL=no"); !ok || !strings.Contains(printed, "all there") {
-			t.Errorf("as %s, when all is there: %s", who, printed)
+			t.Errorf("as %s, with everything installed: %s", who, printed)
 		}
+	}
+}
+
+// npm gets one of the servers.
+func TestServersInstallsNpmBeforeItIsUsed(t *testing.T) {
+	b := newBare(t, "apt-get", "id", "go")
+	b.newest("dynalite")
+	printed, called, ok := b.run()
+	if !ok || !strings.Contains(printed, "got dynalite: dynalite ") || strings.Contains(printed, "not found") || strings.Count(called, "apt-get install") != 1 {
+		t.Errorf("%s%s", printed, called)
 	}
 }
 
@@ -139,7 +149,7 @@ func TestServersFindsWhatIsOutsideThePath(t *testing.T) {
 		}
 	}
 	if printed, _, ok := b.run("HOLDFAST_TEST_INSTALL=no", "HOLDFAST_TEST_ELSEWHERE=/none "+filepath.Join(dir, "../../*/bin")); !ok {
-		t.Errorf("it does not find what is there: %s", printed)
+		t.Errorf("the script does not find what is outside the PATH: %s", printed)
 	}
 }
 
@@ -147,10 +157,10 @@ func TestServersOnlyChecksWhenAskedTo(t *testing.T) {
 	b := newBare(t, "apt-get", "id", "sudo", "go")
 	printed, called, ok := b.run("HOLDFAST_TEST_INSTALL=no")
 	if ok || !strings.Contains(printed, needed) || !strings.Contains(printed, "missing: redis-8, valkey-9, mysql-9.7, nats") {
-		t.Errorf("it does not fail naming what is missing: %s", printed)
+		t.Errorf("the script does not fail with the missing programs: %s", printed)
 	}
 	if strings.Contains(called, "apt-get") || strings.Contains(called, "sudo") {
-		t.Errorf("it called\n%s", called)
+		t.Errorf("the script called\n%s", called)
 	}
 }
 
@@ -162,10 +172,10 @@ func TestServersNamesWhatToInstallWhereItCannot(t *testing.T) {
 		b.newest()
 		printed, called, ok := b.run("USER_ID=1000")
 		if ok || !strings.Contains(printed, "redis-server") {
-			t.Errorf("%s it does not fail naming what is missing: %s", what, printed)
+			t.Errorf("%s: the script does not fail with the missing programs: %s", what, printed)
 		}
 		if strings.Contains(called, "install") {
-			t.Errorf("%s it called\n%s", what, called)
+			t.Errorf("%s: it called\n%s", what, called)
 		}
 	}
 }
@@ -177,17 +187,17 @@ func TestServersBuildsWhatNoPackageHas(t *testing.T) {
 		b.program(p, "")
 	}
 	if printed, called, ok := b.run("HOLDFAST_TEST_INSTALL=no"); ok || !strings.Contains(printed, "missing: nats") || strings.Contains(called, "go get") {
-		t.Errorf("told to look only: %s%s", printed, called)
+		t.Errorf("with HOLDFAST_TEST_INSTALL=no: %s%s", printed, called)
 	}
 	if printed, _, ok := b.run("FAILS=1"); ok || !strings.Contains(printed, "nats was not built: no such version") || !strings.Contains(printed, "still missing: nats") {
-		t.Errorf("what cannot be built: %s", printed)
+		t.Errorf("a program that cannot be built: %s", printed)
 	}
 	printed, called, ok := b.run()
 	if !ok || !strings.Contains(printed, "will build nats (github.com/nats-io/nats-server/v2 ") || strings.Count(called, "go build -o ./nats-server github.com/nats-io/nats-server/v2") != 1 {
 		t.Errorf("%s%s", printed, called)
 	}
 	if strings.Contains(called, "apt-get") {
-		t.Errorf("it called\n%s", called)
+		t.Errorf("the script called\n%s", called)
 	}
 	if printed, called, ok := b.run(); !ok || !strings.Contains(printed, "all there") || strings.Count(called, "go build") != 1 {
 		t.Errorf("a second time: %s%s", printed, called)

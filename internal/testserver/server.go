@@ -1,8 +1,7 @@
-// Package testserver starts the real servers that the tests of the stores
-// need: each on a port of the loopback and in a directory of its own, and
-// stopped by its pid when the test ends. No other server of any test is given
-// the port, also while this one is stopped. A server that is not installed is a
-// failure that says what to do, never a skip: run "make servers".
+// Package testserver starts the real servers that the tests of the stores need. Each has a
+// loopback port and a directory of its own, and is stopped by its pid when the test ends. No
+// server of another test gets its port, even while this one is stopped. A server that is not
+// installed is a failure that says what to do ("make servers"), never a skip.
 package testserver
 
 import (
@@ -20,35 +19,35 @@ import (
 	"time"
 )
 
-// patience bounds everything that is waited for here. It is long because a
-// loaded machine is no failure.
+// patience bounds every wait in this package. It is long because a loaded machine is not a
+// failure.
 const patience = 2 * time.Minute
 
-// A Server is a running server. Its methods end the test that started it when
-// they fail; they are not safe for concurrent use.
+// A Server is a running server. Its methods end the test that started it if they fail. They are
+// not safe for concurrent use.
 type Server struct {
 	Addr string // host:port, the same after a Restart
-	PID  int    // of the running process, another one after a Restart
+	PID  int    // of the running process; changes with a Restart
 
-	Monitor string // host:port of its HTTP monitoring, which only NATS has
+	Monitor string // host:port of its HTTP monitoring, for NATS only
 
 	tb      fataler
-	program string // of a Redis or Valkey server, for those that belong to it
+	program string // of a Redis or Valkey server, to start others of the same program
 	command func() *exec.Cmd
-	user    *account  // whom it runs as; nil: ourselves
-	stop    os.Signal // that ends it and does not wait for its clients; nil: terminate
+	user    *account  // that it runs as; nil: our own user
+	stop    os.Signal // ends it without waiting for its clients; nil: terminate
 	ready   func(addr string) error
 	dir     string
-	hasten  string // the command to a calm Redis or Sentinel that makes it notice soon who has ended
-	clock   string // the file that its clock is read from; empty: it is not ours
+	hasten  string // the command that makes a calm Redis or Sentinel notice soon that a server has ended
+	clock   string // the file from which it reads its clock; empty: the real clock
 
 	minder *minder // while it is frozen and has children
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when the process is gone and waited for
+	exited chan struct{} // closed when the process has ended and was waited for
 }
 
-// fataler is the part of testing.TB that a Server needs; what is shared by a
-// whole test binary has none and panics.
+// fataler is the part of testing.TB that a Server needs. A server shared by the whole test
+// binary has no test, and panics.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -58,11 +57,11 @@ type fataler interface {
 type panicker struct{}
 
 func (panicker) Helper()                           {}
-func (panicker) Cleanup(func())                    {} // at the end of the process
+func (panicker) Cleanup(func())                    {} // what it has ends with the process
 func (panicker) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
-// starts are commands to be started from one thread, which lives until the
-// tests have ended: a server dies with the thread that has started it.
+// starts receives the commands to be started from one thread, which lives until the tests have
+// ended: a server dies with the thread that started it.
 var starts = sync.OnceValue(func() chan func() {
 	c := make(chan func())
 	go func() {
@@ -80,8 +79,8 @@ func begin(cmd *exec.Cmd) error {
 	return <-result
 }
 
-// start runs the command and waits until ready says nil. The server may not
-// have begun to listen: then the error says why, from its own log.
+// start runs the command and waits until ready returns nil. If the server never listens, the
+// error says why, from the server's log.
 func (s *Server) start() error {
 	s.cmd = s.command()
 	s.cmd.Dir = s.dir
@@ -123,15 +122,15 @@ func (s *Server) start() error {
 	}
 }
 
-// Stop asks the server to end (SIGTERM, or what its kind wants) and waits until
-// it has. A server that has ended is left alone.
+// Stop asks the server to end (SIGTERM, or the signal of its kind) and waits until it has. It
+// leaves a server that has ended alone.
 func (s *Server) Stop() {
 	s.tb.Helper()
 	defer s.minder.dismiss()
 	if s.ended() {
 		return
 	}
-	s.send(resume) // a frozen one would not hear
+	s.send(resume) // a frozen server would not react
 	if s.stop == nil {
 		s.stop = terminate
 	}
@@ -143,8 +142,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Kill ends the server and its children at once (SIGKILL) and waits until it is
-// gone.
+// Kill ends the server and its children at once (SIGKILL) and waits until they are gone.
 func (s *Server) Kill() {
 	s.tb.Helper()
 	defer s.minder.dismiss()
@@ -162,34 +160,33 @@ func (s *Server) Kill() {
 		s.tb.Fatalf("kill server %d: %v", s.PID, err)
 	}
 	<-s.exited
-	for _, pid := range all { // what they share the next one would find in use
-		s.until("a child of the server is gone", func() bool { return gone(pid) })
+	for _, pid := range all { // the next server would find what they share still in use
+		s.until("the child of the server has ended", func() bool { return gone(pid) })
 	}
 }
 
-// Freeze stops the server and its children from running (SIGSTOP) with its
-// connections open, and returns when all of them stand still.
+// Freeze stops the server and its children (SIGSTOP) with its connections open, and returns
+// when all of them have stopped.
 func (s *Server) Freeze() {
 	s.tb.Helper()
 	s.signal(freeze)
 	for _, pid := range append(children(s.PID), s.PID) {
-		s.until("process "+strconv.Itoa(pid)+" stands still", func() bool { return still(pid) })
+		s.until("process "+strconv.Itoa(pid)+" is stopped", func() bool { return still(pid) })
 	}
 	if err := s.mind(); err != nil {
 		s.tb.Fatalf("freeze server %d: %v", s.PID, err)
 	}
 }
 
-// Thaw lets a frozen server go on (SIGCONT).
+// Thaw resumes a frozen server (SIGCONT).
 func (s *Server) Thaw() {
 	s.tb.Helper()
 	s.signal(resume)
 	s.minder.dismiss()
 }
 
-// Restart starts a server that has ended, or ends it first, on the same
-// address and in the same directory: what it had written to disk is still
-// there.
+// Restart ends the server if it runs, and starts it at the same address and in the same
+// directory: what it wrote to disk is still there.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.Stop()
@@ -217,19 +214,19 @@ func (s *Server) signal(sig os.Signal) {
 	}
 }
 
-// send signals the server, and then its children: one that is frozen or killed
-// has no more of them than are found.
+// send signals the server, and then its children: a frozen or killed server cannot start more
+// of them.
 func (s *Server) send(sig os.Signal) error {
 	s.tb.Helper()
 	if err := s.cmd.Process.Signal(sig); err != nil {
 		return err
 	}
-	if sig == freeze { // until it stands still it can be amid the start of another child
-		s.until("the server stands still", func() bool { return still(s.PID) })
+	if sig == freeze { // until it has stopped it may be starting another child
+		s.until("the server is stopped", func() bool { return still(s.PID) })
 	}
 	for _, pid := range children(s.PID) {
 		if p, err := os.FindProcess(pid); err == nil {
-			p.Signal(sig) // one that has just ended is none
+			p.Signal(sig) // a child that has just ended does not matter
 		}
 	}
 	return nil
@@ -237,7 +234,7 @@ func (s *Server) send(sig os.Signal) error {
 
 func (s *Server) logFile() string { return filepath.Join(s.dir, "server.log") }
 
-// logTail is the end of what the server wrote.
+// logTail returns the end of the server's log.
 func (s *Server) logTail() string {
 	b, err := os.ReadFile(s.logFile())
 	if err != nil {
@@ -247,8 +244,8 @@ func (s *Server) logTail() string {
 	return string(b[max(0, len(b)-2000):])
 }
 
-// find returns the path of a server's program. Those that are for root alone
-// are not in the PATH of a plain user.
+// find returns the path of a server's program. Programs for root are not in the PATH of a plain
+// user.
 func find(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err == nil {
@@ -265,9 +262,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// startOnPort starts a server on a free port, which is its own until the test has
-// ended; and tries again on another when a program that is none of ours took that
-// one meanwhile.
+// startOnPort starts a server on a free port, which is reserved for it until the test ends. It
+// tries again on another port if a foreign program took that one meanwhile.
 func startOnPort(tb fataler, start func(port int) (*Server, error)) (*Server, error) {
 	for try := 1; ; try++ {
 		port, err := freePort(tb)
@@ -284,7 +280,7 @@ func startOnPort(tb fataler, start func(port int) (*Server, error)) (*Server, er
 	}
 }
 
-// until waits for something that the server must come to.
+// until waits until f is true, for a change that the server must make.
 func (s *Server) until(what string, f func() bool) {
 	s.tb.Helper()
 	for deadline := time.Now().Add(patience); !f(); time.Sleep(10 * time.Millisecond) {
@@ -334,17 +330,16 @@ func stopShared() {
 	close(starts())
 }
 
-// sharing reports whether there is a Main.
+// sharing reports whether Main is running.
 func sharing() bool {
 	shared.Lock()
 	defer shared.Unlock()
 	return shared.running
 }
 
-// share returns the address of the one server of this kind of the test binary,
-// and starts it for the first who asks. One that is slow to start is shared by
-// the test binaries that this one starts as well: those with something wrong,
-// each of which would start its own.
+// share returns the address of this test binary's one server of this kind, and starts it for
+// the first caller. A kind that is slow to start is also shared with the test binaries that
+// this one starts: those of the mutants, each of which would start its own.
 func share(t fataler, kind string, start func(tb fataler, dir string) (*Server, error)) (addr string) {
 	t.Helper()
 	shared.Lock()

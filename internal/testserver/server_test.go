@@ -35,7 +35,7 @@ func TestARedisServerAnswersStopsAndStartsAgainOnItsAddress(t *testing.T) {
 	s.Restart()
 	responds(t, s.Addr, redisReady)
 	if s.PID == pid {
-		t.Errorf("pid %d is that of the killed server", s.PID)
+		t.Errorf("the new server has the pid of the killed one, %d", s.PID)
 	}
 	s.Stop()
 	if c, err := net.Dial("tcp", s.Addr); err == nil {
@@ -93,7 +93,7 @@ func TestAMissingServerIsReportedWithAdvice(t *testing.T) {
 func TestAClusterHasAllSlotsServed(t *testing.T) {
 	for _, s := range RedisCluster(t, 3) {
 		if info := s.redisDo("CLUSTER INFO"); !strings.Contains(info, "cluster_slots_ok:16384") {
-			t.Errorf("%s says %s", s.Addr, info)
+			t.Errorf("%s reports %s", s.Addr, info)
 		}
 	}
 }
@@ -120,15 +120,15 @@ func TestAPostgresServerAnswersStopsAndStartsAgainOnItsAddress(t *testing.T) {
 		pid := s.PID
 		workers := children(pid)
 		if len(workers) == 0 {
-			t.Error("a PostgreSQL server without children")
+			t.Error("the PostgreSQL server has no children")
 		}
 		end()
 		if err := postgresReady(s.Addr); err == nil {
-			t.Fatal("a server that has ended answered")
+			t.Fatal("a killed server answered")
 		}
 		s.Restart()
 		if s.PID == pid {
-			t.Errorf("pid %d is that of the server that has ended", s.PID)
+			t.Errorf("the new server has the pid of the killed one, %d", s.PID)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestAPostgresReplicaIsPromoted(t *testing.T) {
 	primary.Kill()
 	replica.Promote()
 	if exists(filepath.Join(replica.dir, "data", "standby.signal")) {
-		t.Error("after its promotion it is still a replica")
+		t.Error("the server is still a replica after its promotion")
 	}
 }
 
@@ -163,11 +163,11 @@ func TestAMariaDBServerAnswersStopsAndStartsAgainOnItsAddress(t *testing.T) {
 		pid := s.PID
 		end()
 		if err := mariaDBReady(s.Addr); err == nil {
-			t.Fatal("a server that has ended answered")
+			t.Fatal("a killed server answered")
 		}
 		s.Restart()
 		if s.PID == pid {
-			t.Errorf("pid %d is that of the server that has ended", s.PID)
+			t.Errorf("the new server has the pid of the killed one, %d", s.PID)
 		}
 	}
 	if a, b := SharedMariaDB(t), SharedMariaDB(t); a != b || a == s.Addr {
@@ -187,12 +187,12 @@ func TestTheClockOfAServerIsSetAndItsDurationsAreNot(t *testing.T) {
 	for _, want := range []time.Duration{time.Hour, -time.Minute, 0} {
 		s.SetClock(want)
 		if got := ahead(); (got - want).Abs() > 10*time.Second {
-			t.Errorf("set to be %v ahead, it is %v ahead", want, got)
+			t.Errorf("the clock was set %v ahead, but is %v ahead", want, got)
 		}
 	}
 	s.SetClock(time.Hour)
 	s.Restart()
 	if got := ahead(); (got - time.Hour).Abs() > 10*time.Second {
-		t.Errorf("after a restart it is %v ahead", got)
+		t.Errorf("after a restart the clock is %v ahead, want 1h", got)
 	}
 }

@@ -4,7 +4,7 @@ package testserver
 
 import "os"
 
-// Where there are no such signals, Stop is Kill, and Freeze fails the test.
+// These signals do not exist here: Stop is Kill, and Freeze fails the test.
 var (
 	terminate os.Signal = os.Kill
 	freeze    os.Signal = unsupported("freeze a process")

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// SQLServer is the URL of the SQL Server that HOLDFAST_TEST_SQLSERVER names, of a user who may do everything in its
-// database, with these parameters too: names and values in turn. Without one the test is skipped: none can be
-// installed here.
+// SQLServer returns the URL of the SQL Server that HOLDFAST_TEST_SQLSERVER names, for a user with all rights in its
+// database. params are names and values in turn, which are added to the URL. If the variable is not set the test is
+// skipped: no SQL Server can be installed here.
 func SQLServer(t testing.TB, params ...string) string {
 	t.Helper()
 	at := os.Getenv("HOLDFAST_TEST_SQLSERVER")
@@ -17,7 +17,7 @@ func SQLServer(t testing.TB, params ...string) string {
 	}
 	u, err := url.Parse(at)
 	if err != nil {
-		t.Fatal("HOLDFAST_TEST_SQLSERVER is no URL") // it may hold a password
+		t.Fatal("HOLDFAST_TEST_SQLSERVER is no URL") // without the value, which may contain a password
 	}
 	query := u.Query()
 	for i := 0; i < len(params); i += 2 {

@@ -14,24 +14,24 @@ import (
 	"testing"
 )
 
-// servers has what it says of itself.
+// servers is the table of servers; the file explains its format.
 //
 //go:embed servers.txt
 var servers string
 
-// ServersEnv is the variable that names servers of the table, by blanks: the tests
-// run on these in place of the first ones of their kinds.
+// ServersEnv is the variable that names servers of the table, separated by spaces. The tests
+// run on these instead of the first ones of their kinds.
 const ServersEnv = "HOLDFAST_TEST_SERVERS"
 
-// A Listed is a server of the table in servers.txt, which explains it.
+// A Listed is a server of the table in servers.txt, which explains the fields.
 type Listed struct {
 	Name, Kind string
-	Installed  bool // by this machine's own package
+	Installed  bool // with this machine's own package
 	Day        bool // make servers gets it
 	programs   []string
 }
 
-// Table is all servers that are tested on, those of a kind together.
+// Table returns all servers that tests run on, grouped by kind.
 func Table() (all []Listed) {
 	for line := range strings.Lines(servers) {
 		if f := strings.Fields(line); len(f) > 0 && f[0] != "#" {
@@ -41,11 +41,11 @@ func Table() (all []Listed) {
 	return all
 }
 
-// ErrUnreachable says that no suite that has the server could be reached.
-var ErrUnreachable = errors.New("the server cannot be had here")
+// ErrUnreachable says that no Debian suite that has the server could be reached.
+var ErrUnreachable = errors.New("the server is not available here")
 
-// Chosen is the server that tests of the kind run on, and why it is not the first one of the table, if that could not be
-// reached. The error is of one that is needed and is not there.
+// Chosen returns the server that tests of the kind run on. If the first one of the table could not be reached,
+// instead says why another is used. The error says that a needed server is missing.
 func Chosen(kind string) (l Listed, instead string, err error) {
 	var of []Listed
 	for _, l := range Table() {
@@ -68,7 +68,7 @@ func Chosen(kind string) (l Listed, instead string, err error) {
 	return l, instead, err
 }
 
-// chosen is where the program of the chosen server is.
+// chosen returns the chosen server and the path of its program.
 func chosen(kind string) (l Listed, program string, err error) {
 	if l, _, err = Chosen(kind); err != nil {
 		return l, "", err
@@ -77,8 +77,8 @@ func chosen(kind string) (l Listed, program string, err error) {
 	return l, program, err
 }
 
-// named is the program of the server of that name. The test is skipped where it cannot
-// be reached, and fails where it is missing for any other reason.
+// named returns the program of the server with this name. It skips the test if the server
+// cannot be reached, and fails it if the server is missing for any other reason.
 func named(t testing.TB, name string) string {
 	t.Helper()
 	l := listed(name)
@@ -97,10 +97,10 @@ func listed(name string) Listed {
 	return all[slices.IndexFunc(all, func(l Listed) bool { return l.Name == name })]
 }
 
-// dir is what scripts/servers has unpacked or built.
+// dir is the directory of what scripts/servers has unpacked or built.
 func (l *Listed) dir() string { return filepath.Join(cached(), l.Name) }
 
-// path is where the server's program is.
+// path returns the path of the server's program.
 func (l *Listed) path() (string, error) {
 	switch {
 	case l.Kind == "postgres" && l.Installed:
@@ -126,13 +126,13 @@ func (l *Listed) path() (string, error) {
 	return "", unreachable(strings.TrimSpace(string(why)))
 }
 
-// unreachable is why the script could not reach a server when it last tried.
+// unreachable says why the script could not reach a server when it last tried.
 type unreachable string
 
 func (u unreachable) Error() string      { return string(u) }
 func (unreachable) Is(target error) bool { return target == ErrUnreachable }
 
-// Version is that of the server, as it is here.
+// Version returns the version of the server on this machine.
 func (l *Listed) Version() (string, error) {
 	program, err := l.path()
 	if err != nil {
@@ -161,7 +161,7 @@ func (l *Listed) Version() (string, error) {
 	return string(version), err
 }
 
-// Report says on which servers tests run here, and which of them are in place of another.
+// Report says which servers the tests run on here, and which of them replace another.
 func Report() (lines []string) {
 	var kinds, on []string
 	for _, l := range Table() {
@@ -186,8 +186,8 @@ func Report() (lines []string) {
 	return append(lines, "servers: "+strings.Join(on, ", "))
 }
 
-// cached is the directory in which the scripts leave what they have got. That of root
-// can be read by the users whom some servers run as.
+// cached is the directory in which the scripts keep what they fetched. Root's can be read by
+// the users that some servers run as.
 func cached() string {
 	cache := os.Getenv("XDG_CACHE_HOME")
 	switch {

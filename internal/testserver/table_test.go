@@ -30,7 +30,7 @@ func emptyCache(t *testing.T) (got, unreached func(name, text string)) {
 func TestTheTestsRunOnTheFirstServerOfTheTable(t *testing.T) {
 	got, _ := emptyCache(t)
 	if _, _, err := Chosen("redis"); err == nil || errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "make servers") {
-		t.Errorf("one that was never tried is no failure that says what to do: %v", err)
+		t.Errorf("a server that was never tried: got %v, want an error that names make servers", err)
 	}
 	got("redis-8", "5:8.0.6-3")
 	l, instead, err := Chosen("redis")
@@ -38,7 +38,7 @@ func TestTheTestsRunOnTheFirstServerOfTheTable(t *testing.T) {
 		t.Errorf("%+v, %q, %v", l, instead, err)
 	}
 	if version, err := l.Version(); err != nil || version != "8.0.6" {
-		t.Errorf("its version is %q, %v", version, err)
+		t.Errorf("got version %q, %v", version, err)
 	}
 }
 
@@ -51,20 +51,20 @@ func TestAnUnreachableServerIsReplacedAndReported(t *testing.T) {
 		t.Errorf("%+v, %q, %v", l, instead, err)
 	}
 	if version, err := l.Version(); err != nil || version == "" {
-		t.Errorf("its version is %q, %v", version, err)
+		t.Errorf("got version %q, %v", version, err)
 	}
 	want := "servers: the tests of redis ran on the installed one, redis "
 	if all := Report(); !slices.ContainsFunc(all, func(line string) bool { return strings.HasPrefix(line, want) && strings.HasSuffix(line, reason) }) {
-		t.Errorf("the report has no %q … %q: %q", want, reason, all)
+		t.Errorf("the report has no line %q … %q: %q", want, reason, all)
 	}
 	unreached("mysql-9.7", "the suite with mysql-9.7 cannot be reached: sid: no route")
 	mysql := listed("mysql-9.7")
 	if _, err := mysql.path(); !errors.Is(err, ErrUnreachable) {
-		t.Errorf("asked for by its name: %v", err)
+		t.Errorf("with its own name: got %v, want ErrUnreachable", err)
 	}
 	got("redis-8", "5:8.0.6-3")
 	if l, instead, err := Chosen("redis"); err != nil || instead != "" || l.Name != "redis-8" {
-		t.Errorf("once it is there: %+v, %q, %v", l, instead, err)
+		t.Errorf("once it is installed: got %+v, %q, %v", l, instead, err)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestAServerThatIsNamedIsTheOneThatTheTestsRunOn(t *testing.T) {
 	got("redis-8", "5:8.0.6-3")
 	unreached("redis-6", "the suite with redis-6 cannot be reached: no route")
 	if l, instead, err := Chosen("redis"); !errors.Is(err, ErrUnreachable) {
-		t.Errorf("in place of one that cannot be reached: %+v, %q, %v", l, instead, err)
+		t.Errorf("a named server that cannot be reached: got %+v, %q, %v", l, instead, err)
 	}
 	got("etcd-3.5", "3.5.30-2")
 	if l, _, err := Chosen("etcd"); err != nil || l.Name != "etcd-3.5" {
@@ -91,18 +91,18 @@ func TestEachKindOfServersHasAnInstalledOneOrOneForTheDay(t *testing.T) {
 			first[l.Kind] = l
 		}
 		if slices.Contains(names, l.Name) || len(l.programs) == 0 {
-			t.Errorf("%+v is there twice, or has no program", l)
+			t.Errorf("%+v is in the table twice, or has no program", l)
 		}
 		names = append(names, l.Name)
 	}
 	for kind, l := range first {
 		if !l.Day {
-			t.Errorf("the tests of %s run on %s, which make servers does not get", kind, l.Name)
+			t.Errorf("the tests of %s run on %s, which make servers does not install", kind, l.Name)
 		}
 	}
 	for _, name := range []string{"redis-8", "valkey-8", "valkey-9", "redict-7.3", "postgres-17", "postgres-18", "mariadb-11.8", "mysql-9.7", "pgbouncer-1.26", "etcd-3.5", "etcd-3.7", "zookeeper-3.9", "nats"} {
 		if !slices.Contains(names, name) {
-			t.Errorf("there is no %s in the table", name)
+			t.Errorf("%s is not in the table", name)
 		}
 	}
 }

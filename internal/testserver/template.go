@@ -6,9 +6,8 @@ import (
 	"sync"
 )
 
-// templates are the empty databases of this test binary, and of those that it
-// starts itself, by their kind. To make one takes seconds, and to copy it does
-// not.
+// templates are the empty databases of this test binary, and of the test binaries that it
+// starts, by kind. Making one takes seconds; copying one does not.
 var templates struct {
 	sync.Mutex
 	on   bool // under Main, which removes them
@@ -16,11 +15,11 @@ var templates struct {
 	lent bool // by the test binary that started this one, which removes them
 }
 
-// templatesEnv has the directory that a test binary lends to those that it
+// templatesEnv is the variable with the directory that a test binary lends to those that it
 // starts.
 const templatesEnv = "HOLDFAST_TEST_TEMPLATES"
 
-// copyOf fills a directory that is not there with what fill would fill it with.
+// copyOf fills a directory that does not exist yet with what fill would write to it.
 func (a *account) copyOf(kind, data string, fill func(data string) error) error {
 	templates.Lock()
 	if !templates.on {
@@ -35,7 +34,7 @@ func (a *account) copyOf(kind, data string, fill func(data string) error) error 
 	return a.run("cp", "-Rp", template, data)
 }
 
-// template makes the template of the kind if there is none.
+// template returns the template of the kind, and makes it if there is none.
 func (a *account) template(kind string, fill func(data string) error) (data string, err error) {
 	if templates.dir == "" {
 		if templates.dir = os.Getenv(templatesEnv); templates.dir != "" {
@@ -52,7 +51,7 @@ func (a *account) template(kind string, fill func(data string) error) (data stri
 	if exists(dir) {
 		return data, nil
 	}
-	// It gets its name when it is whole: another process may look for it.
+	// The template gets its name when it is complete: another process may look for it.
 	made, err := os.MkdirTemp(templates.dir, kind+"-")
 	if err != nil {
 		return "", err
@@ -62,7 +61,7 @@ func (a *account) template(kind string, fill func(data string) error) (data stri
 	}
 	if err == nil {
 		if err = os.Rename(made, dir); err != nil && exists(dir) {
-			err = nil // another was quicker
+			err = nil // another process was faster
 		}
 	}
 	os.RemoveAll(made)

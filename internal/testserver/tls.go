@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// A Certificate is of 127.0.0.1, and signs itself: whoever is to trust it has
-// File among its roots.
+// A Certificate is for 127.0.0.1 and self-signed: a client that trusts it needs File among
+// its roots.
 type Certificate struct{ File, key string }
 
 // NewCertificate makes one for this test.
@@ -42,7 +42,7 @@ func NewCertificate(t testing.TB) *Certificate {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil { // servers may run as somebody else
+	if err := os.Chmod(dir, 0o755); err != nil { // servers may run as another user
 		t.Fatal(err)
 	}
 	c := &Certificate{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
@@ -54,7 +54,7 @@ func NewCertificate(t testing.TB) *Certificate {
 	return c
 }
 
-// options are those of a Redis server that listens with TLS too, on a free port.
+// options returns the settings of a Redis server that also listens with TLS, on a free port.
 func (c *Certificate) options(t testing.TB) (addr string, all []string) {
 	t.Helper()
 	port, err := freePort(t)
@@ -67,8 +67,8 @@ func (c *Certificate) options(t testing.TB) (addr string, all []string) {
 	}
 }
 
-// RedisTLS has a Redis server listen with TLS too, and returns where. To others
-// it still tells the address without.
+// RedisTLS makes a Redis server also listen with TLS, and returns that address. The server
+// still announces its address without TLS to others.
 func RedisTLS(t testing.TB, c *Certificate, s *Server) (addr string) {
 	t.Helper()
 	addr, all := c.options(t)
@@ -78,7 +78,7 @@ func RedisTLS(t testing.TB, c *Certificate, s *Server) (addr string) {
 	return addr
 }
 
-// RedisSentinelTLS is RedisSentinel with TLS too, on the address returned.
+// RedisSentinelTLS is RedisSentinel that also listens with TLS, at the returned address.
 func RedisSentinelTLS(t testing.TB, c *Certificate, primary *Server) (addr string) {
 	t.Helper()
 	addr, all := c.options(t)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// URLs are URLs of every store that has a server, at an address: of one with several, at as many.
+// URLs are URL patterns of every store that has a server, with a %s for each address.
 var URLs = map[string]string{
 	"Redis":              "redis://%s",
 	"Redis Cluster":      "redis+cluster://%s",
@@ -21,7 +21,7 @@ var URLs = map[string]string{
 	"NATS":               "nats://%s",
 }
 
-// At is one of the URLs with addresses put in.
+// At returns one of the URLs with addresses put in.
 func At(url string, address func() string) string {
 	var all []any
 	for range strings.Count(url, "%") {

@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// zooTick is the tick of the servers of tests: sessions end within a tick after their
-// time. They grant all that a store asks for: from a second to twenty days.
+// zooTick is the tick of test servers: a session ends within a tick after its timeout. The
+// servers grant all timeouts that a store asks for, from one second to twenty days.
 const zooTick = 200 * time.Millisecond
 
-// ZooKeeper starts a ZooKeeper server for this test. The settings are lines of its
-// configuration, besides those that it needs.
+// ZooKeeper starts a ZooKeeper server for this test. The settings are lines added to its
+// configuration.
 func ZooKeeper(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s, err := startZooKeeper(t, t.TempDir(), settings)
@@ -31,8 +31,8 @@ func ZooKeeper(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// SharedZooKeeper returns the address of a ZooKeeper server that all tests of this
-// test binary share: use a prefix of your own.
+// SharedZooKeeper returns the address of a ZooKeeper server that all tests of this test binary
+// share. Use a prefix of your own.
 func SharedZooKeeper(t testing.TB) string {
 	t.Helper()
 	return sharedZooKeeper.share(t)
@@ -40,15 +40,15 @@ func SharedZooKeeper(t testing.TB) string {
 
 var sharedZooKeeper = sharedKind{"zookeeper", func(tb fataler, dir string) (*Server, error) { return startZooKeeper(tb, dir, nil) }}
 
-// ZooKeeperEnsemble starts n ZooKeeper servers that vote together, and returns
-// once all of them serve.
+// ZooKeeperEnsemble starts n ZooKeeper servers that vote together, and returns when all of them
+// serve clients.
 func ZooKeeperEnsemble(t testing.TB, n int) []*Server {
 	t.Helper()
 	return zooKeepers(t, n, []string{"initLimit=25", "syncLimit=5"}, func(_, _ int, addr string) string { return addr })
 }
 
-// LinkedZooKeepers is an ensemble in which ways[i][j] is the way of member i to j, if that leads. A member is not given up
-// for being late.
+// LinkedZooKeepers starts an ensemble in which member i connects to member j through ways[i][j] if j leads. A late
+// member is not dropped.
 func LinkedZooKeepers(t testing.TB, n int) (all []*Server, ways [][]*Link) {
 	t.Helper()
 	ways = make([][]*Link, n)
@@ -61,7 +61,7 @@ func LinkedZooKeepers(t testing.TB, n int) (all []*Server, ways [][]*Link) {
 	}), ways
 }
 
-// zooKeepers is an ensemble, of which member i goes through the address that it is given to j, if that leads.
+// zooKeepers starts an ensemble. Member i connects to member j, if j leads, at the address that through returns.
 func zooKeepers(t testing.TB, n int, settings []string, through func(i, j int, addr string) string) []*Server {
 	t.Helper()
 	ports := make([][2]int, n)
@@ -75,7 +75,7 @@ func zooKeepers(t testing.TB, n int, settings []string, through func(i, j int, a
 	}
 	all := make([]*Server, n)
 	failed := make(chan error, n)
-	for i := range all { // none serves before most are there
+	for i := range all { // none serves before most of them are running
 		port, err := freePort(t)
 		if err != nil {
 			t.Fatal(err)
@@ -114,7 +114,7 @@ func zooKeepers(t testing.TB, n int, settings []string, through func(i, j int, a
 	return all
 }
 
-// ZooKeeperLeader is the one of the servers that leads.
+// ZooKeeperLeader returns the index of the leader among the servers.
 func ZooKeeperLeader(t testing.TB, all []*Server) int {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -124,7 +124,7 @@ func ZooKeeperLeader(t testing.TB, all []*Server) int {
 			}
 		}
 	}
-	t.Fatalf("after %v no server leads", patience)
+	t.Fatalf("after %v no server is the leader", patience)
 	return 0
 }
 
@@ -138,13 +138,13 @@ func startZooKeeper(tb fataler, dir string, settings []string) (*Server, error) 
 	})
 }
 
-// StartZooKeeper starts a ZooKeeper server in a directory, for a program that is no test.
-// It stops with Stop; a failure of that panics.
+// StartZooKeeper starts a ZooKeeper server in a directory, for a program that is not a test.
+// Stop ends it and panics if that fails.
 func StartZooKeeper(dir string, settings ...string) (*Server, error) {
 	return startZooKeeper(panicker{}, dir, settings)
 }
 
-// zooJars is where Debian has what the server is made of.
+// zooJars is Debian's directory with the server's jars.
 const zooJars = "/usr/share/java"
 
 func zooKeeperServer(tb fataler, dir string, port int, settings []string) (*Server, error) {
@@ -183,11 +183,11 @@ func zooKeeperServer(tb fataler, dir string, port int, settings []string) (*Serv
 	}, nil
 }
 
-// zooKeeperReady says nil once the server serves clients.
+// zooKeeperReady returns nil once the server serves clients.
 func zooKeeperReady(addr string) error {
 	said, err := zooKeeperSays(addr)
 	if err == nil && !strings.Contains(said, "Mode: ") {
-		err = fmt.Errorf("it says %q", said)
+		err = fmt.Errorf("got the answer %q", said)
 	}
 	return err
 }

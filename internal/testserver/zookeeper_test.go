@@ -11,13 +11,13 @@ func TestAZooKeeperStartsAndAnswersAgainAfterARestart(t *testing.T) {
 	responds(t, s.Addr, func(addr string) error {
 		said, err := zooKeeperSays(addr)
 		if err == nil && !strings.Contains(said, "Mode: standalone") {
-			t.Fatalf("it says %q", said)
+			t.Fatalf("the server reports %q", said)
 		}
 		return err
 	})
 	s.Kill()
 	if _, err := zooKeeperSays(s.Addr); err == nil {
-		t.Fatal("it answers, and was killed")
+		t.Fatal("a killed server answered")
 	}
 	s.Restart()
 	responds(t, s.Addr, zooKeeperReady)
@@ -29,6 +29,6 @@ func TestAnEnsembleOfZooKeepersElectsANewLeader(t *testing.T) {
 	first := ZooKeeperLeader(t, all)
 	all[first].Kill()
 	if next := ZooKeeperLeader(t, all); next == first {
-		t.Errorf("server %d leads, and was killed", next)
+		t.Errorf("server %d is the leader, although it was killed", next)
 	}
 }

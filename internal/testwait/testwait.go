@@ -1,5 +1,5 @@
-// Package testwait is how tests wait: for a condition, and for long, as a machine that is busy or stands still is no
-// failure.
+// Package testwait is how tests wait for a condition. They wait for long, because a machine that is busy or stalls is
+// not a failure.
 package testwait
 
 import (
@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// PatienceEnv is the environment variable with another Patience: a test that looks for mutants cannot wait that long for
+// PatienceEnv is the environment variable that sets Patience: a test that looks for mutants cannot wait that long for
 // each of them.
 const PatienceEnv = "HOLDFAST_TEST_PATIENCE"
 
-// Patience is how long a test waits for what must happen.
+// Patience is how long a test waits for a condition that must become true.
 var Patience = func() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv(PatienceEnv)); err == nil {
 		return d
@@ -20,13 +20,14 @@ var Patience = func() time.Duration {
 	return 3 * time.Minute
 }()
 
-// Until waits until f is true. After Patience it ends the test, and says what did not happen.
+// Until waits until f returns true. After Patience it ends the test, and reports what did not
+// happen.
 func Until(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	UntilPast(t, 0, what, f)
 }
 
-// UntilPast is Until for what cannot happen before a time has passed.
+// UntilPast is Until for something that cannot happen before the time d has passed.
 func UntilPast(t testing.TB, d time.Duration, what string, f func() bool) {
 	t.Helper()
 	pause := time.Millisecond

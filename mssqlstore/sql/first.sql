@@ -7,7 +7,7 @@ SELECT @key,@form,@rev,0,@idle,@now/@tick*@tick,CONVERT(varbinary(max),@data,2),
 IF @@ROWCOUNT=1 SET @told=2; --mutant:mssql-insert-tells
 END TRY
 BEGIN CATCH
--- Somebody else has made it since it was not there.
+-- Another process has created the row since it was found missing.
 IF ERROR_NUMBER() NOT IN (2627,2601) --mutant:mssql-duplicate
 BEGIN; THROW; END;
 END CATCH;

@@ -1,4 +1,4 @@
--- Before each statement, in its own request. Whatever the pool, or the request before, has set is set for this request:
+-- Precedes each statement, in the same request, and sets what the pool or an earlier request may have set otherwise.
 -- SET inside sp_executesql ends with it, so the connection stays as it was.
 IF @@TRANCOUNT<>0 --mutant:mssql-commits
 BEGIN; THROW 51000,N'holdfast: this connection has an open transaction',1; END;

@@ -1,5 +1,5 @@
 --@ head.sql
 --@ rows.sql
 INSERT INTO @rows (name,rev) SELECT id,expires FROM {sessions} WHERE id IN ({ids});
--- A row for each that was asked for: a session is taken for ended only where the server says so.
+-- One row for each requested session: one counts as ended only if the server says so.
 SELECT v.id,COALESCE(r.rev,0),COALESCE(r.rev-@now,0) FROM (VALUES {asked}) AS v (id) LEFT JOIN @rows AS r ON r.name=v.id;

@@ -1,2 +1,2 @@
--- Into a table of its own first: what is answered has no row locked, however slowly it is taken.
+-- Into a table variable first, so that no row is locked while a slow client reads the answer.
 DECLARE @rows TABLE (name varbinary(513),form smallint,rev bigint,taken bigint,data varbinary(max),inbox varchar(max));

@@ -1,15 +1,15 @@
 SET ANSI_PADDING ON;
 IF OBJECT_ID(N'{locks}',N'U') IS NULL
 CREATE TABLE {locks} (
-[name] varbinary(513) NOT NULL PRIMARY KEY, -- with a byte 1 behind it
+[name] varbinary(513) NOT NULL PRIMARY KEY, -- followed by a byte 1
 [form] smallint NOT NULL,
-[rev] bigint NOT NULL, -- another random number by each swap
-[taken] bigint NOT NULL, -- bytes of notes that were taken in
+[rev] bigint NOT NULL, -- a new random number with each swap
+[taken] bigint NOT NULL, -- bytes of notes taken in
 [idle] tinyint NOT NULL,
-[written] bigint NOT NULL, -- when, about
+[written] bigint NOT NULL, -- when, roughly
 [data] varbinary(max) NOT NULL,
 [inbox] varchar(max) NOT NULL, -- in hexadecimal
-UNIQUE ([written],[name]) -- in the order of written, to find what is old
+UNIQUE ([written],[name]) -- ordered by written, to find old rows
 );
 IF OBJECT_ID(N'{sessions}',N'U') IS NULL
 CREATE TABLE {sessions} (

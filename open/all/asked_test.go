@@ -26,7 +26,7 @@ func TestGiveUp_OnEachStore(t *testing.T) {
 		asks := p.there.With(&holdfast.Options{AskToGiveUp: "version 2 waits"}).Mutex("a")
 		if p.lacks(store.PromiseGiveUp) {
 			if _, err := asks.Lock(ctx); !errors.Is(err, holdfast.ErrUnsupported) {
-				t.Fatalf("%v, want an ErrUnsupported", err)
+				t.Fatalf("got %v, want ErrUnsupported", err)
 			}
 			release(t, l)
 			return
@@ -42,10 +42,10 @@ func TestGiveUp_OnEachStore(t *testing.T) {
 		select {
 		case <-asked:
 		case <-ctx.Done():
-			t.Fatal("nobody asks")
+			t.Fatal("the holder was not asked to give up")
 		}
 		if why := l.GiveUpReason(); why != "version 2 waits" {
-			t.Fatalf("asked because of %q", why)
+			t.Fatalf("the holder was asked with the reason %q", why)
 		}
 		release(t, l)
 		if second := <-next; second != nil {
@@ -72,10 +72,10 @@ func TestGiveUp_AnUpgradeAsksOnEachStore(t *testing.T) {
 		select {
 		case <-asked:
 		case <-ctx.Done():
-			t.Fatal("nobody asks")
+			t.Fatal("the reader was not asked to give up")
 		}
 		if why := r.GiveUpReason(); why != "I write" {
-			t.Fatalf("asked because of %q", why)
+			t.Fatalf("the reader was asked with the reason %q", why)
 		}
 		select {
 		case e := <-waiting:
@@ -84,11 +84,11 @@ func TestGiveUp_AnUpgradeAsksOnEachStore(t *testing.T) {
 				t.Fatalf("%+v", e)
 			}
 		case <-ctx.Done():
-			t.Fatal("nobody is told that it waits")
+			t.Fatal("no event reports the wait")
 		}
 		select {
 		case <-own:
-			t.Fatal("it asks itself")
+			t.Fatal("the upgrade asks its own lease")
 		default:
 		}
 		release(t, r)
@@ -107,17 +107,17 @@ func TestSemaphore_TwoTotalsOnEachStore(t *testing.T) {
 		_, err := p.there.Semaphore("s", 3).TryAcquire(ctx, 2)
 		if p.lacks(store.PromiseTotals) {
 			if !errors.Is(err, holdfast.ErrMismatch) {
-				t.Fatalf("%v, want an ErrMismatch", err)
+				t.Fatalf("got %v, want ErrMismatch", err)
 			}
 			release(t, first)
 			return
 		}
 		if !errors.Is(err, holdfast.ErrHeld) {
-			t.Fatalf("two more of three: %v, want an ErrHeld", err)
+			t.Fatalf("two more with a total of three: got %v, want ErrHeld", err)
 		}
 		second := must[*holdfast.Lease](t)(p.there.Semaphore("s", 3).TryAcquire(ctx, 1))
 		if _, err := p.here.Semaphore("s", 5).TryAcquire(ctx, 1); !errors.Is(err, holdfast.ErrHeld) {
-			t.Fatalf("a fourth beside one who counts on three: %v, want an ErrHeld", err)
+			t.Fatalf("a fourth slot while a holder has a total of three: got %v, want ErrHeld", err)
 		}
 		release(t, second)
 		third := must[*holdfast.Lease](t)(p.here.Semaphore("s", 5).TryAcquire(ctx, 3))
@@ -135,7 +135,7 @@ func TestSemaphore_TwoTotalsOnEachStore(t *testing.T) {
 				}
 				in <- lease
 			}()
-			until(t, "one more waits", func() bool { return len(p.entries(t, "s")) == before+1 })
+			until(t, "one more claim waits", func() bool { return len(p.entries(t, "s")) == before+1 })
 			return in
 		}
 		three := waits(p.there, 3, 2)
@@ -152,7 +152,7 @@ func TestSemaphore_TwoTotalsOnEachStore(t *testing.T) {
 		}
 		select {
 		case lease := <-next:
-			t.Errorf("two of three and four of five are in together: %v and %v", second, lease)
+			t.Errorf("two of three slots and four of five are held at once: %v and %v", second, lease)
 			return
 		default:
 		}
@@ -176,7 +176,7 @@ func TestLookAndBreak_OnEachStore(t *testing.T) {
 			left <- err
 		}()
 		var all []holdfast.Status
-		until(t, "one holds and one waits", func() bool {
+		until(t, "one claim holds and one waits", func() bool {
 			all = must[[]holdfast.Status](t)(p.there.List(ctx, "tenant/"))
 			return len(all) == 1 && len(all[0].Holders) == 1 && len(all[0].Waiters) == 1
 		})
@@ -195,7 +195,7 @@ func TestLookAndBreak_OnEachStore(t *testing.T) {
 		select {
 		case <-l.Lost():
 		case <-ctx.Done():
-			t.Fatal("it is not lost")
+			t.Fatal("the broken lease is not lost")
 		}
 		if err := l.Release(); !errors.Is(err, holdfast.ErrLost) || !strings.Contains(err.Error(), "alice: why") {
 			t.Fatal(err)

@@ -47,13 +47,13 @@ func TestAClosedPortIsReportedSoonOnEachStore(t *testing.T) {
 				}
 				t.Logf("%s: after %v: %v", how.name, took.Round(time.Millisecond), err)
 				if !errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-					t.Errorf("%s: %v, want ErrUnavailable and no context's error", how.name, err)
+					t.Errorf("%s: got %v, want ErrUnavailable without an error of the context", how.name, err)
 				}
 				if !errors.Is(err, syscall.ECONNREFUSED) {
 					t.Errorf("%s: %v does not say that the connection was refused", how.name, err)
 				}
 				if took > longest {
-					t.Errorf("%s took %v", how.name, took)
+					t.Errorf("%s took %v, too long", how.name, took)
 				}
 			}
 		})

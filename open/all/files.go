@@ -2,7 +2,7 @@
 
 package all
 
-// With the tag holdfast_lean too, nothing but files and memory is left.
+// With the tag holdfast_lean too, only files and memory are left.
 func init() {
 	leaveOut(lean, map[string][]string{
 		"Redis":      {"redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "redlock"},

@@ -24,7 +24,7 @@ func TestHandOver_TwoCrowdsOnEachStore(t *testing.T) {
 						}
 						inside++
 						if inside != 1 || lease.Token() <= newest {
-							t.Errorf("%d inside, token %d after %d", inside, lease.Token(), newest)
+							t.Errorf("%d hold the lock, token %d after %d; want one, and a larger token", inside, lease.Token(), newest)
 						}
 						newest = lease.Token()
 						inside--
@@ -38,7 +38,7 @@ func TestHandOver_TwoCrowdsOnEachStore(t *testing.T) {
 		}
 		wg.Wait()
 		if left := p.entries(t, "crowd"); len(left) != 0 {
-			t.Errorf("left behind: %+v", left)
+			t.Errorf("entries left in the store: %+v", left)
 		}
 	})
 }

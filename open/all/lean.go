@@ -2,7 +2,7 @@
 
 package all
 
-// lean says how a program has the drivers that a tag leaves out.
+// lean says how to build a program with the drivers that a tag leaves out.
 const lean = "without -tags holdfast_lean,holdfast_files"
 
 func init() {

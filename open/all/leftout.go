@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// leftOut has the schemes of the stores whose drivers are not here.
+// leftOut lists the schemes of the stores whose drivers were left out.
 var leftOut []string
 
-// LeftOut reports whether the driver for a URL was left out of this program by a build tag, or for want of one.
+// LeftOut reports whether the driver for a URL was left out of this program by a build tag, or because a tag
+// was not given.
 func LeftOut(url string) bool {
 	scheme, _, _ := strings.Cut(url, ":")
 	return slices.ContainsFunc(leftOut, func(s string) bool { return strings.EqualFold(scheme, s) })

@@ -18,7 +18,7 @@ func TestTheTestsCatchEachMutantOfAURL(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"a relative directory is taken", relative, "open-relative-directory", mutant.Line("case false:")},
+		{"a relative directory is accepted", relative, "open-relative-directory", mutant.Line("case false:")},
 		{"a port may be any number", "TestAWrongURLIsInvalidAndNotRepeated", "open-port-of-any-size", mutant.Cond("n == 0 && err != nil")},
 		{"a Redis URL need name no host", noHost, "redis-url-names-a-host", mutant.Cond(`WAS && u.Hostname() != ""`)},
 		{"a host of several of Redis may be empty", noHost, "redis-url-names-each-host", mutant.Cond("err != nil || u.User != nil")},

@@ -35,7 +35,7 @@ func TestAnObserverOfAnElectionIsNotified_OnEachStore(t *testing.T) {
 	eachStore(t, &holdfast.Options{PollMin: time.Hour, PollMax: time.Hour, TTL: 10 * time.Minute}, func(t *testing.T, p *pair) {
 		if !p.notifiesOfNames(t) {
 			if polled := []string{"file", "mysql", "sqlserver"}; !slices.Contains(polled, path.Base(t.Name())) {
-				t.Fatal("it notifies of no name")
+				t.Fatal("the store does not notify of changes of a name")
 			}
 			t.Skip("the store is no NameWatcher: observers poll it")
 		}
@@ -63,7 +63,7 @@ func TestAnObserverOfAnElectionIsNotified_OnEachStore(t *testing.T) {
 			steps = steps[1:]
 		}
 		if want := []string{"true", "truea note", "trueanother", "false", "true"}; !slices.Equal(seen, want) {
-			t.Errorf("seen within %v: %q, want %q", patience, seen, want)
+			t.Errorf("seen within %v: got %q, want %q", patience, seen, want)
 		}
 	})
 }

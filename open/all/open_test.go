@@ -120,15 +120,15 @@ func TestAWrongURLIsInvalidAndNotRepeated(t *testing.T) {
 	} {
 		s, err := open.URL(url)
 		if s != nil || !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%q: %v, %v, want an ErrInvalid", url, s, err)
+			t.Errorf("%q: got %v, %v, want ErrInvalid", url, s, err)
 			continue
 		}
 		if url != "secret:x" && strings.Contains(err.Error(), "secret") { // in "secret:x" it is the scheme
-			t.Errorf("%q: the error repeats it: %v", url, err)
+			t.Errorf("%q: the error repeats the secret: %v", url, err)
 		}
 	}
 	if _, err := os.Stat(dir); err == nil {
-		t.Errorf("%s was made for a wrong URL", dir)
+		t.Errorf("%s was created for an invalid URL", dir)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestURL_SessionsHaveTokensIfAskedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, lacks := s.Describe().Lacks[store.PromiseTokens]; lacks == want {
-			t.Errorf("%s: tokens %v", url, !lacks)
+			t.Errorf("%s: the store has tokens: %v, want the opposite", url, !lacks)
 		}
 		s.Close()
 	}

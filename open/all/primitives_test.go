@@ -93,7 +93,7 @@ func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("it does not come that", what)
+			t.Fatal("gave up waiting until", what)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 			t.Fatal("a second upgradeable lock:", err)
 		}
 		if err := u.TryUpgrade(ctx); !errors.Is(err, holdfast.ErrHeld) {
-			t.Fatal("TryUpgrade beside readers:", err)
+			t.Fatal("TryUpgrade while a reader holds it:", err)
 		}
 		read, id := u.Token(), u.ID()
 		release(t, before)
@@ -156,7 +156,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 		if err := <-gaveUp; !errors.Is(err, context.Canceled) {
 			t.Fatal("a canceled upgrade:", err)
 		}
-		until(t, "a reader gets in after the cancel", func() bool {
+		until(t, "a reader is granted after the cancel", func() bool {
 			l, err := there.Read().TryLock(ctx)
 			return err == nil && l.Release() == nil
 		})
@@ -175,10 +175,10 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 			return
 		}
 		if u.Token() <= read || u.Token() <= after.Token() || u.ID() != id {
-			t.Fatalf("token %d after %d and %d, id %s after %s", u.Token(), read, after.Token(), u.ID(), id)
+			t.Fatalf("got token %d after %d and %d, id %s after %s; want a larger token, and the same id", u.Token(), read, after.Token(), u.ID(), id)
 		}
 		if e := p.entries(t, "a"); len(e) != 1 || e[0].Weight != store.Full || e[0].UpgradeToken != u.Token() {
-			t.Fatalf("the store has %+v", e)
+			t.Fatalf("got %+v in the store, want the upgraded hold alone", e)
 		}
 		// The token of the grant still identifies the hold: renewals work.
 		if err := u.Renew(ctx, time.Minute); err != nil || !u.Valid() {
@@ -192,7 +192,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 			if err != nil {
 				t.Error("the reader:", err)
 			} else if l.Token() <= u.Token() {
-				t.Error("the reader has no larger token")
+				t.Error("the reader's token is not larger than the upgrade token")
 			} else if err := l.Release(); err != nil {
 				t.Error("the reader:", err)
 			}
@@ -203,7 +203,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 		}
 		others.Wait()
 		if _, err := there.Write().TryLock(ctx); !errors.Is(err, holdfast.ErrHeld) {
-			t.Fatal("a writer beside an upgradeable lock:", err)
+			t.Fatal("a writer while an upgradeable lease holds it:", err)
 		}
 		if err := u.Upgrade(ctx); err != nil {
 			t.Fatal("a second upgrade:", err)
@@ -211,7 +211,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 		fence := u.Token()
 		release(t, u.Lease)
 		if w := lease(there.Write().Lock(ctx)); w.Token() <= fence {
-			t.Fatalf("the next writer has token %d, the upgrade token was %d", w.Token(), fence)
+			t.Fatalf("the next writer has token %d, want one larger than the upgrade token %d", w.Token(), fence)
 		}
 	})
 }
@@ -231,14 +231,14 @@ func TestUpgrade_NoIncrementIsLostOnEachStore(t *testing.T) {
 					for range rounds {
 						err := rw.Upgradeable().Do(ctx, func(ctx context.Context, u *holdfast.UpgradeableLease) error {
 							if n := inside.Load(); n != 0 {
-								t.Errorf("%d writers beside an upgradeable lock", n)
+								t.Errorf("%d writers hold the lock together with an upgradeable lease", n)
 							}
 							seen := one
 							if err := u.Upgrade(ctx); err != nil {
 								return err
 							}
 							if n := inside.Add(1); n != 1 || one != seen {
-								t.Errorf("%d writers, %d where it was %d", n, one, seen)
+								t.Errorf("%d writers hold the lock, and one of them reads %d where it read %d before", n, one, seen)
 							}
 							one, two = seen+1, two+1
 							inside.Add(-1)
@@ -254,7 +254,7 @@ func TestUpgrade_NoIncrementIsLostOnEachStore(t *testing.T) {
 					for range rounds {
 						err := rw.Read().Do(ctx, func(context.Context) error {
 							if n := inside.Load(); n != 0 || one != two {
-								t.Errorf("a reader beside %d writers sees %d and %d", n, one, two)
+								t.Errorf("a reader holds the lock together with %d writers, and reads %d and %d", n, one, two)
 							}
 							return nil
 						})
@@ -268,7 +268,7 @@ func TestUpgrade_NoIncrementIsLostOnEachStore(t *testing.T) {
 		}
 		all.Wait()
 		if one != 2*workers*rounds || two != one {
-			t.Fatalf("%d and %d increments, want %d", one, two, 2*workers*rounds)
+			t.Fatalf("got %d and %d increments, want %d each", one, two, 2*workers*rounds)
 		}
 	})
 }
@@ -285,7 +285,7 @@ func TestUpgrade_OfABrokenHoldIsLostOnEachStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := u.Upgrade(ctx); !errors.Is(err, holdfast.ErrLost) || u.Valid() {
-			t.Fatalf("an upgrade of a broken hold: %v, valid %v", err, u.Valid())
+			t.Fatalf("upgrade of a broken hold: got %v, valid %v, want ErrLost", err, u.Valid())
 		}
 	})
 }
@@ -311,13 +311,13 @@ func TestRenewByHand_OnEachStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left := p.entries(t, "a")[0].Expires; left < longer || time.Until(l.Deadline()) < longer {
-			t.Fatalf("it expires in %v, our deadline is in %v", left, time.Until(l.Deadline()))
+			t.Fatalf("the entry expires in %v, and the lease in %v, too soon", left, time.Until(l.Deadline()))
 		}
 		if err := l.Renew(ctx, 5*time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		if left := p.entries(t, "a")[0].Expires; left < longer || time.Until(l.Deadline()) > 5*time.Minute {
-			t.Fatalf("it expires in %v, our deadline is in %v", left, time.Until(l.Deadline()))
+			t.Fatalf("the entry expires in %v, and the lease in %v, too late", left, time.Until(l.Deadline()))
 		}
 		release(t, l)
 		if err := l.Renew(ctx, time.Minute); !errors.Is(err, holdfast.ErrReleased) {
@@ -347,11 +347,11 @@ func TestReentry_OnEachStore(t *testing.T) {
 		until(t, "the writer waits", func() bool { return len(p.entries(t, "a")) == 2 })
 		inner := lease(rw.Read().Lock(outer.Context(ctx)))
 		if inner.Token() != outer.Token() {
-			t.Fatalf("token %d inside %d", inner.Token(), outer.Token())
+			t.Fatalf("the inner lease has token %d, the outer one %d; want the same", inner.Token(), outer.Token())
 		}
 		release(t, outer)
 		if n := len(p.entries(t, "a")); n != 2 || !inner.Valid() {
-			t.Fatalf("%d entries, valid %v", n, inner.Valid())
+			t.Fatalf("got %d entries, valid: %v; want 2 and true", n, inner.Valid())
 		}
 		release(t, inner)
 		writer.Wait()

@@ -35,10 +35,10 @@ func TestSeveral_OnEachStore(t *testing.T) {
 				keeping = p.there.With(&holdfast.Options{MinHold: time.Hour})
 			}
 			if _, err := set(keeping, "0", "3", "2").TryLock(ctx); !errors.Is(err, holdfast.ErrHeld) {
-				t.Fatal("2 and 3:", err)
+				t.Fatal("2 and 3, want ErrHeld:", err)
 			}
 			if e := p.entries(t, "0"); len(e) != 0 {
-				t.Fatalf("left in the store: %+v", e)
+				t.Fatalf("entries left in the store: %+v", e)
 			}
 		}
 		refused()
@@ -59,7 +59,7 @@ func TestSeveral_OnEachStore(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		until(t, "it waits for 3", func() bool { return len(p.entries(t, "3")) == 2 })
+		until(t, "the claim waits for 3", func() bool { return len(p.entries(t, "3")) == 2 })
 		if err := three.Release(); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestSeveral_OnEachStore(t *testing.T) {
 		}
 		for _, name := range got.Names() {
 			if e := p.entries(t, name); len(e) != 0 {
-				t.Errorf("%s: left in the store: %+v", name, e)
+				t.Errorf("%s: entries left in the store: %+v", name, e)
 			}
 		}
 	})
@@ -96,25 +96,25 @@ func TestSeveral_RenewedByHandOnEachStore(t *testing.T) {
 		for _, name := range all.Names() {
 			e := p.entries(t, name)
 			if len(e) != 1 || e[0].Expires < longer || e[0].Token != all.Token(name) {
-				t.Errorf("%s: the store has %+v, want one with token %d that expires in %v", name, e, all.Token(name), longer)
+				t.Errorf("%s: got %+v in the store, want one entry with token %d that expires in %v", name, e, all.Token(name), longer)
 			}
 		}
 		if left := time.Until(all.Deadline()); left < longer {
-			t.Errorf("our deadline is in %v, want %v", left, longer)
+			t.Errorf("the deadline is in %v, want at least %v", left, longer)
 		}
 		if err := all.Lease("2").Release(); err != nil {
 			t.Fatal(err)
 		}
 		if err := all.Renew(ctx, 30*time.Minute); !errors.Is(err, holdfast.ErrReleased) || !strings.Contains(err.Error(), `"2"`) {
-			t.Errorf("one of them is released: %v, want an ErrReleased that names it", err)
+			t.Errorf("renewal after one was released: got %v, want ErrReleased that names the lock", err)
 		}
 		if !all.Lease("1").Valid() || !all.Lease("3").Valid() {
-			t.Error("the others are lost by that")
+			t.Error("the other leases were lost too")
 		}
 		_ = all.Release() // for "2" it is the second release
 		for _, name := range all.Names() {
 			if e := p.entries(t, name); len(e) != 0 {
-				t.Errorf("%s: left in the store: %+v", name, e)
+				t.Errorf("%s: entries left in the store: %+v", name, e)
 			}
 		}
 	})
@@ -133,7 +133,7 @@ func TestSeveral_OppositeOrdersOnEachStore(t *testing.T) {
 					set := l.All(l.Mutex(fmt.Sprint(a)), l.Mutex(fmt.Sprint(b)))
 					err := set.Do(ctx, func(context.Context) error {
 						if inside[a].Add(1) != 1 || inside[b].Add(1) != 1 {
-							t.Error("two are in")
+							t.Error("two hold a lock")
 						}
 						inside[a].Add(-1)
 						inside[b].Add(-1)
@@ -179,10 +179,10 @@ func TestElection_OnEachStore(t *testing.T) {
 						return
 					}
 					if !slices.Contains(before, was) {
-						t.Fatalf("%q leads, want %q", was, note)
+						t.Fatalf("the leader is %q, want %q", was, note)
 					}
 				case <-ctx.Done():
-					t.Fatalf("nobody says that %q leads", note)
+					t.Fatalf("the observer did not yield %q as the leader", note)
 				}
 			}
 		}
@@ -199,7 +199,7 @@ func TestElection_OnEachStore(t *testing.T) {
 				err := e.Lead(ctx, func(ctx context.Context) error {
 					token := holdfast.LeaseFrom(ctx).Token()
 					if token <= last {
-						t.Errorf("token %d after %d", token, last)
+						t.Errorf("got token %d after %d, want a larger one", token, last)
 					}
 					last = token
 					select {
@@ -216,7 +216,7 @@ func TestElection_OnEachStore(t *testing.T) {
 		lead(anna)
 		expect("anna")
 		lead(bert)
-		until(t, "bert is in line", func() bool { return len(p.entries(t, "leader")) == 2 })
+		until(t, "bert waits", func() bool { return len(p.entries(t, "leader")) == 2 })
 		resign <- struct{}{}
 		expect("bert", "") // there may be no leader for a moment
 		resign <- struct{}{}
@@ -231,7 +231,7 @@ func TestAdopt_OnEachStore(t *testing.T) {
 		l := must[*holdfast.Lease](t)(p.here.Semaphore("a", 3).Acquire(ctx, 2))
 		if why, lacks := p.inspect.(store.Store).Describe().Lacks[store.PromiseDetach]; lacks {
 			if _, err := l.Detach(); !errors.Is(err, holdfast.ErrUnsupported) || !strings.Contains(err.Error(), why) || !l.Valid() {
-				t.Fatalf("%v, valid %v; want an ErrUnsupported that says why, and nothing else", err, l.Valid())
+				t.Fatalf("got %v, valid %v; want ErrUnsupported with the reason, and a valid lease", err, l.Valid())
 			}
 			release(t, l)
 			return
@@ -242,20 +242,20 @@ func TestAdopt_OnEachStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := p.there.Semaphore("a", 3).TryAcquire(ctx, 2); !errors.Is(err, holdfast.ErrHeld) {
-			t.Fatal("the name is not taken:", err)
+			t.Fatal("the detached name is free:", err)
 		}
 		if _, err := p.there.Mutex("b").TryLock(ctx); !errors.Is(err, holdfast.ErrHeld) {
-			t.Fatal("the other is not taken:", err)
+			t.Fatal("the other detached name is free:", err)
 		}
 		if err := p.there.Release(ctx, unwanted); err != nil {
 			t.Fatal(err)
 		}
 		next := must[*holdfast.Lease](t)(p.there.Mutex("b").TryLock(ctx))
 		if err := p.there.Release(ctx, unwanted); !errors.Is(err, holdfast.ErrLost) || !next.Valid() || next.Token() <= other.Token() {
-			t.Fatalf("given back twice: %v; the next is valid: %v, with token %d after %d", err, next.Valid(), next.Token(), other.Token())
+			t.Fatalf("second release of a detached lease: got %v; the next lease is valid: %v, with token %d after %d", err, next.Valid(), next.Token(), other.Token())
 		}
 		if err := next.Renew(ctx, time.Minute); err != nil {
-			t.Fatal("the next was hit:", err)
+			t.Fatal("the second release changed the next lease:", err)
 		}
 		release(t, next)
 		var read holdfast.Ref
@@ -265,17 +265,17 @@ func TestAdopt_OnEachStore(t *testing.T) {
 		adopted := must[*holdfast.Lease](t)(p.there.Adopt(ctx, read))
 		e := p.entries(t, "a")
 		if adopted.Token() != l.Token() || len(e) != 1 || e[0].Token != l.Token() || e[0].Weight != 2 || e[0].ID.String() != adopted.ID() {
-			t.Fatalf("adopted %d of %d, the store has %+v", adopted.Token(), l.Token(), e)
+			t.Fatalf("adopted with token %d, want %d; got %+v in the store", adopted.Token(), l.Token(), e)
 		}
 		if err := adopted.Renew(ctx, time.Minute); err != nil {
-			t.Fatal("a renewal:", err)
+			t.Fatal("renewal of the adopted lease:", err)
 		}
 		if _, err := p.there.Adopt(ctx, ref); !errors.Is(err, holdfast.ErrLost) {
-			t.Fatal("a second one:", err)
+			t.Fatal("second adoption, want ErrLost:", err)
 		}
 		release(t, adopted)
 		if e := p.entries(t, "a"); len(e) != 0 {
-			t.Fatalf("left in the store: %+v", e)
+			t.Fatalf("entries left in the store: %+v", e)
 		}
 	})
 }

@@ -10,32 +10,30 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Key is that of an advisory lock: a number of 64 bits, or a pair of 32 bits,
-// which PostgreSQL keeps apart even where the bits are the same. Two Keys are
-// the same lock if they are equal.
+// A Key is the key of an advisory lock: a number of 64 bits, or a pair of 32 bits each. PostgreSQL
+// distinguishes the two even if the bits are the same. Two Keys are the same lock if they are
+// equal.
 type Key struct {
 	n    int64 // of a pair: the first in the upper half
 	pair bool
 }
 
-// keyPrefix begins a name that is a key as it stands.
+// keyPrefix begins a name that states its key.
 const keyPrefix = "advisory:"
 
-// KeyOf is the key of the advisory lock that a name means, in session and in
-// transaction mode.
+// KeyOf returns the key of the advisory lock of a name, in session and in transaction mode.
 //
-// "advisory:1234" is the number 1234, and "advisory:12,34" the pair of 12 and
-// 34: for locks that programs without holdfast take as well, as by
-// pg_advisory_lock(1234). The numbers are decimal, as PostgreSQL writes them;
-// anything else behind "advisory:" is a store.ErrInvalid.
+// "advisory:1234" is the number 1234, and "advisory:12,34" the pair of 12 and 34. Use such names
+// for locks that programs without holdfast take as well, for example by pg_advisory_lock(1234). The
+// numbers are decimal, as PostgreSQL writes them; anything else after "advisory:" is a
+// store.ErrInvalid.
 //
-// Any other name is hashed to a number: the first eight bytes of its SHA-256,
-// the first of them the highest. In SQL:
+// Any other name is hashed to a number: the first eight bytes of its SHA-256, big-endian. In SQL:
 //
 //	('x' || left(encode(sha256(convert_to('name', 'UTF8')), 'hex'), 16))::bit(64)::bigint
 //
-// This will not change. Of a million names that are hashed two are the same
-// lock with a chance of one in thirty-seven million.
+// This will not change. Among a million hashed names, the chance that two are the same lock is one
+// in thirty-seven million.
 func KeyOf(name string) (Key, error) {
 	if err := store.CheckName(name); err != nil {
 		return Key{}, err
@@ -56,13 +54,13 @@ func KeyOf(name string) (Key, error) {
 	} else if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		k = Key{n: n}
 	}
-	if k.String() != name { // also one that is written in another way //mutant:pg-key-written-one-way
+	if k.String() != name { // also rejects numbers that are written in another way //mutant:pg-key-written-one-way
 		return Key{}, fmt.Errorf("%w: the name %.80q: want advisory:N, a number of 64 bits, or advisory:N,M, two of 32, in plain decimal", store.ErrInvalid, name)
 	}
 	return k, nil
 }
 
-// String is the name that means the key and nothing else, as "advisory:1234".
+// String returns the name that states the key, such as "advisory:1234".
 func (k Key) String() string {
 	a, b := k.halves()
 	if k.pair {
@@ -71,10 +69,10 @@ func (k Key) String() string {
 	return keyPrefix + strconv.FormatInt(k.n, 10)
 }
 
-// halves are the key as pg_locks has it: classid and objid.
+// halves returns the key as pg_locks shows it: classid and objid.
 func (k Key) halves() (high, low uint32) { return uint32(uint64(k.n) >> 32), uint32(k.n) }
 
-// args are the arguments of PostgreSQL's functions, as text.
+// args returns the arguments of PostgreSQL's lock functions, as text.
 func (k Key) args() [][]byte {
 	if k.pair {
 		a, b := k.halves()
@@ -83,7 +81,7 @@ func (k Key) args() [][]byte {
 	return [][]byte{[]byte(strconv.FormatInt(k.n, 10))}
 }
 
-// params are the parameters for args in a statement.
+// params returns the parameters for args in a statement.
 func (k Key) params() string {
 	if k.pair {
 		return "$1::int, $2::int"

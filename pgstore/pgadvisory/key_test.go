@@ -25,10 +25,10 @@ func TestKey_TheMappingIsFrozen(t *testing.T) {
 	} {
 		k, err := KeyOf(name)
 		if err != nil || k.String() != want {
-			t.Errorf("%.20q is %s, %v, want %s", name, k, err, want)
+			t.Errorf("%.20q: got %s, %v, want %s", name, k, err, want)
 		}
 		if again, err := KeyOf(k.String()); err != nil || again != k {
-			t.Errorf("%s reads as %s, %v", k, again, err)
+			t.Errorf("%s: got %s, %v when read again", k, again, err)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestKey_WhatIsNearlyAKeyIsInvalid(t *testing.T) {
 		"advisory:9223372036854775808", "advisory:2147483648,1", "advisory:1,2147483648", "advisory:1,", "advisory:,1", "advisory:1,2,3", "advisory:1, 2",
 	} {
 		if k, err := KeyOf(name); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%.20q is %s, %v, want ErrInvalid", name, k, err)
+			t.Errorf("%.20q: got %s, %v, want ErrInvalid", name, k, err)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestKey_IsThatOfTheServersOwnFunctions(t *testing.T) {
 			t.Fatal(c.name, err)
 		}
 		if a := u.refused(c.name); a.Holding != 1 || len(a.Holders) != 1 || !strings.HasPrefix(a.Holders[0].Owner.Note, "session ") {
-			t.Errorf("%s: refused by %+v", c.name, a)
+			t.Errorf("%s: got refusal %+v", c.name, a)
 		}
 		if c.name == "advisory:5" { // the same bits are a different lock
 			u.release(u.take("advisory:0,5"))

@@ -20,33 +20,31 @@ import (
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
-// defaultSchema is where the sequence of the tokens is, unless Options say
-// otherwise.
+// defaultSchema is the default schema of the tokens' sequence.
 const defaultSchema = "public"
 
-// Options of a Store. Nil, and zero fields, mean the defaults.
+// Options configure a Store. Nil, and zero fields, mean the defaults.
 type Options struct {
-	// Tokens has each grant draw a fencing token, from the sequence
-	// holdfast_tokens, which is made if it is missing. A grant then waits for the
-	// server's disk. Without it there are no tokens, and a lease's Token is 0.
+	// Tokens makes each grant draw a fencing token from the sequence holdfast_tokens, which the
+	// Store creates if it is missing. A grant then waits for the server's disk. Without Tokens
+	// there are no tokens, and a lease's Token is 0.
 	Tokens bool
-	// Schema is where the sequence is: letters, digits and underscores, not first a
-	// digit, at most 63. Capitals count. Default public.
+	// Schema is the schema of the sequence. It has letters, digits and underscores, does not begin
+	// with a digit, and has at most 63 characters. Case matters. The default is public.
 	Schema string
 }
 
-// A Store keeps locks in a session of PostgreSQL, as its advisory locks:
-// one connection, opened at the first claim, for all names of the process. Its
-// methods are safe for concurrent use.
+// A Store uses the advisory locks of one PostgreSQL session: one connection, opened at the first
+// claim, for all names of the process. Its methods are safe for concurrent use.
 //
-// A lock lasts until it is released or the connection breaks: there are no TTLs.
-// Such a break is noticed at once if the server or the operating system reports
-// it; a silent one (a cable, a firewall that dropped the connection) within 15
-// seconds, while the server is configured to keep a silent session for 25.
+// A lock lasts until it is released or the connection breaks: there are no TTLs. The Store notices
+// a break at once if the server or the operating system reports it, and a silent one (a cable, a
+// firewall that dropped the connection) within 15 seconds. The server is configured to keep a
+// silent session for 25 seconds.
 type Store struct {
 	dialer   dialer
 	address  string
-	sequence string // of the tokens, as it is written in SQL; empty: no tokens
+	sequence string // of the tokens, quoted for SQL; empty: no tokens
 	schema   string
 
 	patience time.Duration // with a server that does not answer
@@ -63,12 +61,12 @@ type Store struct {
 	seen   map[Key]*sighting
 	jobs   []*job
 	conn   *pgconn.PgConn     // nil: not connected
-	busy   bool               // a goroutine looks after the jobs and the connection
-	wake   context.CancelFunc // makes it look for jobs; nil: it does
+	busy   bool               // a goroutine handles the jobs and the connection
+	wake   context.CancelFunc // makes it check for jobs; nil: it already does
 	drawn  int64              // the newest known token; without tokens, a number that distinguishes holds
 }
 
-// A dialer says how to open a connection.
+// A dialer returns how to open a connection.
 type dialer interface {
 	config(ctx context.Context) (*pgx.ConnConfig, error)
 	address() string
@@ -80,9 +78,8 @@ var _ interface {
 	store.Checker
 } = (*Store)(nil)
 
-// New returns a Store that opens its connection with the settings of the pool.
-// Nothing is taken out of the pool, which stays the caller's. New does no I/O. The
-// error matches store.ErrInvalid.
+// New returns a Store that opens its connection with the settings of the pool. It takes nothing out
+// of the pool, which stays yours. New does no I/O. The error matches store.ErrInvalid.
 func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("%w: the PostgreSQL pool is nil", store.ErrInvalid)
@@ -90,10 +87,9 @@ func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 	return newSession(ofPool{pool}, o)
 }
 
-// NewDB returns a Store that opens its connection with the settings of a
-// database/sql pool of pgx (package stdlib). It takes a connection of the pool
-// for a moment to read them. NewDB does no I/O. The error matches
-// store.ErrInvalid, also for a pool of another driver.
+// NewDB returns a Store that opens its connection with the settings of a database/sql pool of pgx
+// (package stdlib). It takes a connection of the pool for a moment to read them. NewDB does no I/O.
+// The error matches store.ErrInvalid, also if the pool has another driver.
 func NewDB(pool *sql.DB, o *Options) (*Store, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("%w: the database is nil", store.ErrInvalid)
@@ -108,9 +104,9 @@ func init() {
 	scheme.Register(func(url string) (*Store, error) { return Open(url, nil) }, "postgres+session", "postgresql+session")
 }
 
-// Open returns a Store for the URL; [ParseURL] has the URLs. What the options have
-// comes before what the URL has. Open does no I/O. The error matches
-// store.ErrInvalid and does not show the URL, which may hold a password.
+// Open returns a Store for the URL; see [ParseURL]. Options that are set override the URL. Open
+// does no I/O. The error matches store.ErrInvalid and does not show the URL, which may hold a
+// password.
 func Open(url string, o *Options) (*Store, error) {
 	c, of, err := ParseURL(url)
 	if err != nil {
@@ -130,13 +126,13 @@ func (d ofPool) config(ctx context.Context) (*pgx.ConnConfig, error) {
 }
 func (d ofPool) address() string { return connect.Address(d.pool.Config().ConnConfig) }
 
-// ofDB opens connections like those of a pool of database/sql, which is pgx's.
+// ofDB opens connections like those of a database/sql pool of pgx.
 type ofDB struct{ pool *sql.DB }
 
 func (d ofDB) config(ctx context.Context) (*pgx.ConnConfig, error) { return connect.OfDB(ctx, d.pool) }
 func (d ofDB) address() string                                     { return "PostgreSQL" }
 
-// fixed is a dialer of the one config.
+// fixed is a dialer with one config.
 type fixed struct{ c *pgx.ConnConfig }
 
 func (f fixed) config(context.Context) (*pgx.ConnConfig, error) { return f.c.Copy(), nil }
@@ -158,7 +154,7 @@ func newSession(d dialer, o *Options) (*Store, error) {
 		}
 	}
 	if s.sequence == "" {
-		s.drawn = time.Now().UnixMicro() // so that what was another's is no one's here
+		s.drawn = time.Now().UnixMicro() // so that the token of another process's hold matches no hold here
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s, nil
@@ -205,11 +201,11 @@ func (s *Store) TellLosses(report func(store.ID, error)) {
 	s.report = report
 }
 
-// Presence returns a copy of the socket of the session, which exists while anything is
-// held. As long as a process has it open, the holds are not freed when this process
-// dies. It is for a process that has to clean up first; that must use it for nothing
-// else, and close it. The error matches store.ErrUnavailable if there is no session, and
-// store.ErrUnsupported if its connection is not a socket.
+// Presence returns a copy of the socket of the session. The session exists while anything is held.
+// As long as a process has the copy open, the holds are not freed when this process dies. It is for
+// a process that has to clean up first; that process must use it for nothing else, and close it.
+// The error matches store.ErrUnavailable if there is no session, and store.ErrUnsupported if its
+// connection is not a socket.
 func (s *Store) Presence() (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +224,7 @@ func (s *Store) Presence() (*os.File, error) {
 
 // Close implements [store.Store]: it closes the connection.
 func (s *Store) Close() error {
-	s.mu.Lock() // held by anyone who begins something
+	s.mu.Lock() // everything that starts a goroutine holds it
 	s.end()
 	s.mu.Unlock()
 	s.tasks.Wait()

@@ -30,7 +30,7 @@ func sessionOf(t testing.TB, pool *pgxpool.Pool, name string) (pid int) {
 	err = pool.QueryRow(t.Context(), `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = $1::bigint::oid AND objid = $2::bigint::oid`,
 		int64(high), int64(low)).Scan(&pid)
 	if err != nil {
-		t.Fatalf("who holds %q: %v", name, err)
+		t.Fatalf("the session that holds %q: %v", name, err)
 	}
 	return pid
 }
@@ -57,14 +57,14 @@ func TestSession_AKilledBackendIsNoticedAtOnceAndPoisonsNothing(t *testing.T) {
 	u.reported(first, second)
 	for _, r := range u.Renew(t.Context(), []store.Hold{first, second}) {
 		if !errors.Is(r.Err, store.ErrLost) {
-			t.Fatalf("renewed: %+v", r)
+			t.Fatalf("renewal: got %+v, want ErrLost", r)
 		}
 	}
 	if err := u.Release(t.Context(), first); !errors.Is(err, store.ErrLost) {
-		t.Fatalf("release: %v", err)
+		t.Fatalf("release: %v, want ErrLost", err)
 	}
 	var h store.Hold
-	until(t, "another gets in", func() bool { // the loss is noticed a little before the server releases the lock
+	until(t, "another claim is granted", func() bool { // the loss is noticed a little before the server releases the lock
 		var a store.Answer
 		h, a = other.ask(one, store.Full)
 		return a.Granted
@@ -73,16 +73,16 @@ func TestSession_AKilledBackendIsNoticedAtOnceAndPoisonsNothing(t *testing.T) {
 	other.release(h)
 	again := u.take(one)
 	if err := u.Release(t.Context(), first); !errors.Is(err, store.ErrLost) {
-		t.Fatalf("release of what was lost, later: %v", err)
+		t.Fatalf("second release of the lost hold: %v, want ErrLost", err)
 	}
 	other.refused(one)
 	u.release(again)
 	if r := other.Renew(t.Context(), []store.Hold{kept}); r[0].Err != nil {
-		t.Fatalf("another's: %v", r[0].Err)
+		t.Fatalf("renewal of another store's hold: %v", r[0].Err)
 	}
 	select {
 	case id := <-other.lost:
-		t.Fatalf("another was told that %v is lost", id)
+		t.Fatalf("another store reported the loss of %v", id)
 	default:
 	}
 }
@@ -108,7 +108,7 @@ func TestSession_OutlivesAServerThatEndsIdleSessions(t *testing.T) {
 		return a.Granted
 	})
 	if r := u.Renew(t.Context(), []store.Hold{h}); r[0].Err != nil {
-		t.Fatalf("ours: %v", r[0].Err)
+		t.Fatalf("renewal of the store's hold: %v", r[0].Err)
 	}
 	u.release(h)
 }
@@ -156,7 +156,7 @@ func TestSession_OneForAllRoundsAndNoneWhenUnused(t *testing.T) {
 	for range 30 {
 		h, more := u.take(own), u.take(fresh())
 		if now := sessions(); pids != "" && now != pids || strings.Contains(now, " ") || now == "" {
-			t.Fatalf("sessions %q, then %q", pids, now)
+			t.Fatalf("got sessions %q, then %q", pids, now)
 		} else {
 			pids = now
 		}
@@ -173,13 +173,13 @@ func TestSession_OneForAllRoundsAndNoneWhenUnused(t *testing.T) {
 	until(t, "the idle session is closed", func() bool { return sessions() == "" })
 	h := u.take(own)
 	if sessions() == "" {
-		t.Fatal("no session holds it")
+		t.Fatal("no session holds the lock")
 	}
 	other := newUser(t, pool, nil) // its session is idle for a shorter time
 	other.idle = u.idle
 	held := sessions()
 	other.release(other.take(fresh()))
-	until(t, "a session of another is closed, and that which holds is not", func() bool { return sessions() == held })
+	until(t, "the session of the other is closed, and the session with the hold is open", func() bool { return sessions() == held })
 	u.release(h)
 	u.take(own)
 	if err := u.Close(); err != nil {
@@ -215,7 +215,7 @@ func TestSession_ManyWaitersDelayNoOtherName(t *testing.T) {
 	close(stop)
 	all.Wait()
 	if a := u.refused(h.Name); len(a.Holders) != 1 || a.Holders[0].Owner.Host != "web-3" || a.Holders[0].Owner.PID != 4711 || a.Holders[0].Owner.Program != "backup sh" {
-		t.Fatalf("refused by %+v", a)
+		t.Fatalf("got refusal %+v", a)
 	}
 }
 
@@ -230,10 +230,10 @@ func TestSession_AnAbandonedAskIsReleasedByTheLast(t *testing.T) {
 		_, err := u.Ask(ctx, c)
 		cancel()
 		if err != nil && store.Definite(err) {
-			t.Fatalf("left: %v", err)
+			t.Fatalf("abandoned ask: %v", err)
 		}
 		if err := u.Release(t.Context(), store.Hold{Name: name, ID: c.ID}); err != nil {
-			t.Fatalf("withdraw: %v", err)
+			t.Fatalf("withdrawal: %v", err)
 		}
 		other.release(other.take(name))
 	}
@@ -249,7 +249,7 @@ func TestSession_AReleaseThatFindsTheLockGoneIsLost(t *testing.T) {
 	u.use(Key{n: have.key.n + 1}).holders = []*sessionHold{u.holds[h.ID]}
 	u.mu.Unlock()
 	if err := u.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
-		t.Fatalf("release of what is not locked: %v", err)
+		t.Fatalf("release of an unlocked name: %v, want ErrLost", err)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestSession_OfDatabaseSQL(t *testing.T) {
 	u.release(h)
 	other.take(name)
 	if open := db.Stats().InUse; open != 0 {
-		t.Errorf("%d connections of the pool are in use", open)
+		t.Errorf("got %d connections of the pool in use, want none", open)
 	}
 }
 
@@ -309,16 +309,16 @@ func TestSession_NeverTwoInsideUnderKills(t *testing.T) {
 			}
 		})
 	}
-	until(t, "there were enough of them", func() bool { mu.Lock(); defer mu.Unlock(); return len(tokens) > 150 })
+	until(t, "enough claims were granted", func() bool { mu.Lock(); defer mu.Unlock(); return len(tokens) > 150 })
 	close(stop)
 	all.Wait()
 	for i := 1; i < len(tokens); i++ {
 		if tokens[i] == tokens[i-1] {
-			t.Fatalf("token %d twice", tokens[i])
+			t.Fatalf("got token %d twice", tokens[i])
 		}
 	}
 	last := newUser(t, pool, &Options{Tokens: true, Schema: schema})
-	until(t, "one more gets in", func() bool { // a killed session takes a while to end
+	until(t, "one more claim is granted", func() bool { // a killed session takes a while to end
 		_, a := last.ask(name, store.Full)
 		return a.Granted
 	})
@@ -347,7 +347,7 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 		server.Restart()
 		u.reported(holds...)
 		if h := u.take(holds[0].Name); h.Token <= newest {
-			t.Fatalf("token %d after %d", h.Token, newest)
+			t.Fatalf("got token %d after %d, want a larger one", h.Token, newest)
 		}
 	})
 	// Values of the sequence that the server had drawn but not yet logged are not drawn again.
@@ -372,7 +372,7 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 			server.Kill()
 			server.Restart()
 			if h := newUser(t, pool, &Options{Tokens: true}).take(fresh()); h.Token <= newest {
-				t.Fatalf("token %d after %d", h.Token, newest)
+				t.Fatalf("got token %d after %d, want a larger one", h.Token, newest)
 			}
 		}
 	})
@@ -384,7 +384,7 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 			a, err := u.Ask(t.Context(), c)
 			if err != nil {
 				if store.Definite(err) || !strings.Contains(err.Error(), "max_locks_per_transaction") {
-					t.Fatalf("lock %d: %v", len(holds), err)
+					t.Fatalf("lock %d: %v, want max_locks_per_transaction", len(holds), err)
 				}
 				break
 			}
@@ -401,7 +401,7 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 		u.release(u.take(fresh()))
 		select {
 		case id := <-u.lost:
-			t.Fatalf("told that %v is lost", id)
+			t.Fatalf("got the loss of %v reported", id)
 		default:
 		}
 	})
@@ -410,10 +410,10 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 		u := newUser(t, poolOn(t, testserver.PgBouncer(t, server.Addr, 3).Addr), nil)
 		_, err := u.Ask(t.Context(), u.claim("a", store.Full))
 		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "there is a pooler on the way") {
-			t.Fatalf("through a pooler: %v", err)
+			t.Fatalf("through a pooler: %v, want ErrUnsupported", err)
 		}
 		if found := u.Check(t.Context()); len(found) != 1 || !errors.Is(found[0].Err, store.ErrUnsupported) {
-			t.Fatalf("Check: %+v", found)
+			t.Fatalf("Check: got %+v", found)
 		}
 		newUser(t, poolOn(t, server.Addr), nil).take("a")
 	})
@@ -440,20 +440,20 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 		found := u.Check(t.Context())
 		close(opened)
 		if len(found) != 2 || found[0].Err != nil || dials.Load() != 2 {
-			t.Errorf("%d dials, Check: %+v", dials.Load(), found)
+			t.Errorf("got %d dials, Check: %+v", dials.Load(), found)
 		}
 		if err := <-answered; err != nil {
 			t.Fatal(err)
 		}
 		if found := u.Check(t.Context()); len(found) != 2 || found[0].Err != nil || dials.Load() != 2 {
-			t.Errorf("beside an open one there are %d dials, Check: %+v", dials.Load(), found)
+			t.Errorf("with an open session: got %d dials, Check: %+v", dials.Load(), found)
 		}
 	})
 	t.Run("AStandbyIsRefused", func(t *testing.T) {
 		u := newUser(t, poolOn(t, testserver.PostgresReplica(t, server, settings...).Addr), nil)
 		_, err := u.Ask(t.Context(), u.claim("a", store.Full))
 		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "standby") {
-			t.Fatalf("on a standby: %v", err)
+			t.Fatalf("on a standby: %v, want ErrUnsupported", err)
 		}
 	})
 	// A cut cable, or a firewall that has dropped the connection: nothing reports it.
@@ -466,7 +466,7 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		if r := u.Renew(ctx, []store.Hold{h}); r[0].Err == nil || store.Definite(r[0].Err) && !errors.Is(r[0].Err, store.ErrLost) {
-			t.Errorf("renewed: %+v", r)
+			t.Errorf("renewal: got %+v", r)
 		}
 		u.reported(h)
 	})
@@ -477,7 +477,7 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 		u.reported(h)
 		_, err := u.Ask(t.Context(), u.claim("a", store.Full))
 		if err == nil || store.Definite(err) || !errors.Is(err, store.ErrUnavailable) {
-			t.Fatalf("away: %v", err)
+			t.Fatalf("without the server: %v, want ErrUnavailable", err)
 		}
 		server.Restart()
 		u.take("a")

@@ -41,7 +41,7 @@ func TestSessionLease_IsLostWithItsSessionAndTheNextGranted(t *testing.T) {
 	here, there, name := sessionLocker(t, pool), sessionLocker(t, pool), fresh()
 	lease := leaseOf(t, here, name)
 	if !lease.Deadline().IsZero() || lease.Token() != 0 || !lease.Valid() {
-		t.Fatalf("deadline %v, token %d, valid %v", lease.Deadline(), lease.Token(), lease.Valid())
+		t.Fatalf("got deadline %v, token %d, valid %v", lease.Deadline(), lease.Token(), lease.Valid())
 	}
 	in := make(chan *holdfast.Lease)
 	go func() {
@@ -55,13 +55,13 @@ func TestSessionLease_IsLostWithItsSessionAndTheNextGranted(t *testing.T) {
 	select {
 	case <-lease.Lost():
 	case <-time.After(patience):
-		t.Fatal("not told")
+		t.Fatal("the loss was not reported")
 	}
 	if err := lease.Release(); lease.Valid() || !errors.Is(err, holdfast.ErrLost) {
-		t.Errorf("valid %v, release: %v", lease.Valid(), err)
+		t.Errorf("got valid %v, release: %v", lease.Valid(), err)
 	}
 	if next := <-in; next == nil || next.Release() != nil {
-		t.Error("the next one did not get it")
+		t.Error("the next claim was not granted")
 	}
 	leaseOf(t, here, name).Release()
 }
@@ -79,7 +79,7 @@ func TestSessionLease_AWaiterGoesOnWhenItsSessionIsKilled(t *testing.T) {
 	}
 	select {
 	case err := <-in:
-		t.Fatalf("the wait is over: %v", err)
+		t.Fatalf("the wait has ended: %v", err)
 	default:
 	}
 	if err := errors.Join(lease.Release(), tells.Release()); err != nil {
@@ -118,7 +118,7 @@ func TestSessionLease_AWriterIsAloneAndNoCountIsLost(t *testing.T) {
 	}
 	wg.Wait()
 	if count != 3*4*15 {
-		t.Errorf("counted %d of %d", count, 3*4*15)
+		t.Errorf("got a count of %d, want %d", count, 3*4*15)
 	}
 }
 

@@ -44,20 +44,20 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 		}
 		f := found[len(found)-1]
 		if f.About != "tokens" || f.Err != nil && (!errors.Is(f.Err, store.ErrDenied) || !strings.Contains(f.Run, " TO "+role+";\n")) {
-			t.Fatalf("Check has found %+v, and it was denied for %q", found, notification)
+			t.Fatalf("Check: got %+v, but the claim was denied for %q", found, notification)
 		}
 		if f.Err == nil && !strings.Contains(notification, "permission denied for schema") { // reading the catalog does not show this one
-			t.Fatalf("Check has found %+v, and it was denied for %q", found, notification)
+			t.Fatalf("Check: got %+v, but the claim was denied for %q", found, notification)
 		}
 	}
 	plain, other := newUser(t, pool, nil), newUser(t, admin, nil)
 	name := fresh()
 	h := plain.take(name) // locks need no rights
 	if a := other.refused(name); len(a.Holders) != 1 || a.Holders[0].Owner.Program != "backup sh" {
-		t.Fatalf("refused by %+v", a)
+		t.Fatalf("got refusal %+v", a)
 	}
 	if a := newUser(t, pool, nil).refused(name); len(a.Holders) != 1 || a.Holders[0].Owner.Program != "backup sh" {
-		t.Fatalf("refused by %+v", a)
+		t.Fatalf("got refusal %+v", a)
 	}
 	plain.release(h)
 
@@ -76,17 +76,17 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 	run(`GRANT USAGE ON SCHEMA ` + schema + ` TO ` + role)
 	u := newUser(t, pool, &Options{Tokens: true, Schema: schema})
 	if found := u.Check(t.Context()); len(found) != 2 || found[0].Level() != store.LevelOK || found[1].Level() != store.LevelOK {
-		t.Fatalf("Check: %+v", found)
+		t.Fatalf("Check: got %+v", found)
 	}
 	first := u.take(fresh())
 	if second := u.take(fresh()); second.Token <= first.Token || first.Token <= 0 {
-		t.Fatalf("tokens %d and %d", first.Token, second.Token)
+		t.Fatalf("got tokens %d and %d, want the second larger", first.Token, second.Token)
 	}
 	run(`DROP SEQUENCE ` + schema + `.holdfast_tokens`)
 	run(made)
 	again := newUser(t, admin, &Options{Tokens: true, Schema: schema})
 	if h := again.take(fresh()); h.Token <= first.Token {
-		t.Fatalf("token %d of a sequence made anew, after %d", h.Token, first.Token)
+		t.Fatalf("after the sequence was recreated: got token %d after %d", h.Token, first.Token)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestSession_ACheckWarnsWhereThereAreNoTokens(t *testing.T) {
 			}
 			found := u.Check(t.Context())
 			if f := found[len(found)-1]; f.About != "tokens" || f.Level() != c.level || !strings.Contains(f.Text(), c.says) || f.Warning != strings.Contains(f.Text(), "?tokens=1") {
-				t.Errorf("tokens %v, a session open %v: %s: %s %q", c.o != nil, open, f.About, f.Level(), f.Text())
+				t.Errorf("tokens %v, a session open %v: got %s: %s %q", c.o != nil, open, f.About, f.Level(), f.Text())
 			}
 		}
 	}
@@ -132,20 +132,20 @@ func TestSession_ForeignLocksAreLeftAlone(t *testing.T) {
 		u := newUser(t, pool, &Options{Tokens: true, Schema: schema})
 		found := u.Check(t.Context())
 		if _, err := u.Ask(t.Context(), u.claim("a", 1)); !errors.Is(err, store.ErrCorrupt) || !errors.Is(found[1].Err, store.ErrCorrupt) {
-			t.Errorf("%s: %v, and Check says %+v, want ErrCorrupt", what, err, found)
+			t.Errorf("%s: %v, and Check: %+v, want ErrCorrupt", what, err, found)
 		}
 	}
 	u := newUser(t, pool, &Options{Tokens: true, Schema: "nowhere"})
 	if _, err := u.Ask(t.Context(), u.claim("a", 1)); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "no schema nowhere") {
-		t.Errorf("a schema that is not there: %v", err)
+		t.Errorf("a missing schema: %v, want ErrInvalid", err)
 	}
 	nobody := newUser(t, poolOn(t, addr, func(c *pgxpool.Config) { c.ConnConfig.User = "nobody_there" }), nil)
 	if _, err := nobody.Ask(t.Context(), nobody.claim("a", 1)); !errors.Is(err, store.ErrDenied) {
-		t.Errorf("a user that is not there: %v", err)
+		t.Errorf("a missing user: %v, want ErrDenied", err)
 	}
 	nowhere := newUser(t, poolOn(t, addr, func(c *pgxpool.Config) { c.ConnConfig.Database = "nowhere" }), nil)
 	if _, err := nowhere.Ask(t.Context(), nowhere.claim("a", 1)); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("a database that is not there: %v", err)
+		t.Errorf("a missing database: %v, want ErrInvalid", err)
 	}
 }
 
@@ -156,18 +156,18 @@ func TestSession_BadInputIsRefusedBeforeAnyIO(t *testing.T) {
 		"no pool":        func() (*Store, error) { return New(nil, nil) },
 		"no database":    func() (*Store, error) { return NewDB(nil, nil) },
 		"another driver": func() (*Store, error) { return NewDB(other, nil) },
-		"a schema that is none": func() (*Store, error) {
+		"an invalid schema": func() (*Store, error) {
 			return Open(testserver.PostgresURL("127.0.0.1:1"), &Options{Tokens: true, Schema: `x"; DROP`})
 		},
 		"no URL": func() (*Store, error) { return Open("postgres://user:secret@%zz", nil) },
 	} {
 		s, err := open()
 		if !errors.Is(err, store.ErrInvalid) || s != nil || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v, %v", what, s, err)
+			t.Errorf("%s: got %v, %v, want ErrInvalid", what, s, err)
 		}
 	}
 	if _, err := Schema(&Options{Schema: "1"}); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("SQL for a schema that is none: %v", err)
+		t.Errorf("SQL for an invalid schema: %v, want ErrInvalid", err)
 	}
 	s, err := Open(testserver.PostgresURL("127.0.0.1:1"), nil)
 	if err != nil {
@@ -176,31 +176,31 @@ func TestSession_BadInputIsRefusedBeforeAnyIO(t *testing.T) {
 	defer s.Close()
 	u := &user{Store: s, t: t, id: store.NewProcess()}
 	for what, edit := range map[string]func(*store.Claim){
-		"no name":          func(c *store.Claim) { c.Name = "" },
-		"a name too long":  func(c *store.Claim) { c.Name = strings.Repeat("x", store.MaxName+1) },
-		"a key that is no": func(c *store.Claim) { c.Name = "advisory:x" },
+		"no name":         func(c *store.Claim) { c.Name = "" },
+		"a name too long": func(c *store.Claim) { c.Name = strings.Repeat("x", store.MaxName+1) },
+		"an invalid key":  func(c *store.Claim) { c.Name = "advisory:x" },
 	} {
 		c := u.claim("a", 1)
 		edit(&c)
 		if _, err := u.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v, want ErrInvalid", what, err)
 		}
 	}
 	for what, edit := range map[string]func(*store.Claim){
-		"slots":          func(c *store.Claim) { c.Limit = 3 },
-		"an upgradeable": func(c *store.Claim) { c.Weight = store.Upgradeable },
+		"slots":                func(c *store.Claim) { c.Limit = 3 },
+		"an upgradeable claim": func(c *store.Claim) { c.Weight = store.Upgradeable },
 	} {
 		c := u.claim("a", 1)
 		edit(&c)
 		if _, err := u.Ask(t.Context(), c); !errors.Is(err, store.ErrUnsupported) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v, want ErrUnsupported", what, err)
 		}
 	}
 	if _, err := u.Change(t.Context(), store.Hold{Name: "a"}, 1, store.Full); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("a change: %v", err)
+		t.Errorf("Change: %v, want ErrUnsupported", err)
 	}
 	if _, err := u.Change(t.Context(), store.Hold{Name: "a"}, 0, store.Full); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("a change without a turn: %v", err)
+		t.Errorf("Change without a turn: %v, want ErrInvalid", err)
 	}
 }
 

@@ -58,7 +58,7 @@ func newUser(t testing.TB, pool *pgxpool.Pool, o *Options) *user {
 	u := &user{Store: mustSession(t, pool, o), t: t, id: store.NewProcess(), lost: make(chan store.ID, 1000)}
 	u.TellLosses(func(id store.ID, why error) {
 		if !errors.Is(why, store.ErrLost) {
-			t.Errorf("a loss for %v", why)
+			t.Errorf("got a loss with %v, want ErrLost", why)
 		}
 		u.lost <- id
 	})
@@ -76,7 +76,7 @@ func (u *user) ask(name string, weight int64) (store.Hold, store.Answer) {
 	u.t.Helper()
 	c := u.claim(name, weight)
 	var a store.Answer
-	until(u.t, "an answer to an ask", func() bool {
+	until(u.t, "the ask is answered", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		var err error
@@ -90,7 +90,7 @@ func (u *user) take(name string) store.Hold {
 	u.t.Helper()
 	h, a := u.ask(name, store.Full)
 	if !a.Granted {
-		u.t.Fatalf("%q: refused: %+v", name, a)
+		u.t.Fatalf("%q: got refusal %+v", name, a)
 	}
 	return h
 }
@@ -99,7 +99,7 @@ func (u *user) refused(name string) store.Answer {
 	u.t.Helper()
 	_, a := u.ask(name, store.Full)
 	if a.Granted {
-		u.t.Fatalf("%q: granted", name)
+		u.t.Fatalf("%q: got a grant, want a refusal", name)
 	}
 	return a
 }
@@ -122,11 +122,11 @@ func (u *user) reported(holds ...store.Hold) {
 		select {
 		case id := <-u.lost:
 			if !want[id] {
-				u.t.Fatalf("the loss of %v was told", id)
+				u.t.Fatalf("got the loss of %v reported", id)
 			}
 			delete(want, id)
 		case <-time.After(patience):
-			u.t.Fatalf("after %v %d losses were not told", patience, len(want))
+			u.t.Fatalf("after %v %d losses were not reported", patience, len(want))
 		}
 	}
 }

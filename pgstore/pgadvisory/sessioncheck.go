@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Check implements [store.Checker]: it opens one more session for a moment,
-// unless there is one, which has found out the same.
+// Check implements [store.Checker]. It opens one more session for a moment, unless one is open:
+// that one has shown the same.
 func (s *Store) Check(ctx context.Context) []store.Finding {
 	const about = "session"
 	s.mu.Lock()
@@ -63,7 +63,7 @@ func (s *Store) checkSequence(ctx context.Context, conn *pgconn.PgConn) store.Fi
 	return found
 }
 
-// grants is the SQL that gives this user the rights on the sequence that suffice.
+// grants returns the SQL that gives this user enough rights on the sequence.
 func (s *Store) grants(ctx context.Context, conn *pgconn.PgConn) string {
 	user := "the_user"
 	if rows, err := query(ctx, conn, "SELECT quote_ident(current_user)"); err == nil && len(rows) > 0 { //mutant:pg-session-grant-names-its-user

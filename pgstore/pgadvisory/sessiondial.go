@@ -30,14 +30,14 @@ func (s *Store) dial() (*pgconn.PgConn, error) {
 	return conn, nil
 }
 
-// connect opens a connection on which a session can be kept.
+// connect opens a connection that can keep a session.
 func (s *Store) connect(ctx context.Context) (*pgconn.PgConn, error) {
 	config, err := s.dialer.config(ctx)
 	if err != nil {
 		return nil, s.failed(opening, err)
 	}
 	c := &config.Config
-	// What the user has set for connections that others share is not for this one.
+	// What the user has set for shared connections does not apply to this one.
 	c.OnNotice, c.OnNotification = nil, nil
 	c.OnPgError = func(_ *pgconn.PgConn, e *pgconn.PgError) bool { return e.Severity != "FATAL" && e.Severity != "PANIC" }
 	c.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
@@ -57,7 +57,7 @@ func (s *Store) connect(ctx context.Context) (*pgconn.PgConn, error) {
 	return conn, nil
 }
 
-// hangUp closes a connection. The server gives back what its session had.
+// hangUp closes a connection. The server releases what its session held.
 func (s *Store) hangUp(conn *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -65,10 +65,10 @@ func (s *Store) hangUp(conn *pgconn.PgConn) {
 	<-conn.CleanupDone()
 }
 
-// setup finds out which server this is, and makes it keep the session as long as
-// this process lives and not much longer. The session must not end because it is
-// silent, and must not be kept for hours after this machine has failed: 25
-// seconds, which is more than this process needs to notice a broken link.
+// setup identifies the server, and makes it keep the session about as long as this process lives.
+// The session must not end because it is silent, and must not be kept for hours after this machine
+// has failed. It is kept for 25 seconds, which is more than this process needs to notice a broken
+// link.
 const setup = `SELECT pg_backend_pid(), pg_is_in_recovery();
 SELECT set_config(name, v.value, false) FROM pg_settings JOIN (VALUES
 	` +
@@ -77,7 +77,7 @@ SELECT set_config(name, v.value, false) FROM pg_settings JOIN (VALUES
 	('tcp_keepalives_idle', '10'), ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '25000')
 ) v (name, value) USING (name)`
 
-// opening is what is done, for errors.
+// opening names the operation in errors.
 const opening = "open a session"
 
 func (s *Store) greet(ctx context.Context, conn *pgconn.PgConn) error {
@@ -125,12 +125,11 @@ func query(ctx context.Context, conn *pgconn.PgConn, sql string) ([][]string, er
 	return texts(results[0]), nil
 }
 
-// repeats is how often the sequence is read again when another process has
-// created it.
+// repeats is how often the sequence is read again after it was created.
 const repeats = 3
 
-// The sequence of the tokens. A recreated one begins with the time, so that
-// its tokens are larger than those of a lost one.
+// The sequence of the tokens. A recreated one begins with the time, so that its tokens are larger
+// than those of a lost one.
 const (
 	tokenSequence  = "holdfast_tokens"
 	createSequence = `DO $$BEGIN EXECUTE format('CREATE SEQUENCE IF NOT EXISTS %s START %%s', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint); END$$`
@@ -140,8 +139,8 @@ const (
 	WHERE n.nspname = '%s' AND c.relname = '` + tokenSequence + `'`
 )
 
-// Schema is the SQL that creates the sequence of the tokens, for databases
-// where programs may not create one. The error matches store.ErrInvalid.
+// Schema returns the SQL that creates the sequence of the tokens, for databases where programs may
+// not create one. The error matches store.ErrInvalid.
 func Schema(o *Options) (string, error) {
 	with := Options{Tokens: true}
 	if o != nil {
@@ -154,7 +153,7 @@ func Schema(o *Options) (string, error) {
 	return fmt.Sprintf(createSequence, s.sequence) + ";\n", nil
 }
 
-// findSequence makes the sequence if it is missing, and sees whether it will do.
+// findSequence creates the sequence if it is missing, and checks it.
 func (s *Store) findSequence(ctx context.Context, conn *pgconn.PgConn) error {
 	what := "find the sequence " + s.schema + "." + tokenSequence
 	for try := 0; ; try++ {
@@ -181,7 +180,7 @@ func (s *Store) findSequence(ctx context.Context, conn *pgconn.PgConn) error {
 	}
 }
 
-// judgeSequence says whether what describe has found will do.
+// judgeSequence returns an error if what describe has found is unusable.
 func (s *Store) judgeSequence(row []string) error {
 	switch {
 	case row[0] != "t": //mutant:pg-session-sequence
@@ -193,7 +192,7 @@ func (s *Store) judgeSequence(row []string) error {
 	return nil
 }
 
-// statements are those that are prepared.
+// statements returns the statements to prepare.
 func (s *Store) statements() map[string]string {
 	all := map[string]string{"check": "SELECT 1", "holders": holders}
 	for _, k := range []Key{{}, {pair: true}} {
@@ -204,8 +203,8 @@ func (s *Store) statements() map[string]string {
 			}
 			try := "pg_try_advisory_lock" + shared + "(" + k.params() + ")"
 			if s.sequence != "" {
-				// Each draw is a transaction with an id, so that it is on the server's
-				// disk when it is answered: a token must not be drawn again after a crash.
+				// Each draw is a transaction with an id, so that it is on the server's disk before
+				// it is answered: a token must not be drawn again after a crash.
 				try = "CASE WHEN " + try + " THEN CASE WHEN txid_current() > 0 THEN nextval('" + s.sequence + "'::regclass) END ELSE -(SELECT last_value FROM " + s.sequence + ") END"
 			}
 			all[k.statement("try", write)] = "SELECT " + try
@@ -215,7 +214,7 @@ func (s *Store) statements() map[string]string {
 	return all
 }
 
-// statement is the name of a statement for such keys.
+// statement returns the name of a statement for such keys.
 func (k Key) statement(what string, write bool) string {
 	if k.pair {
 		what += " pair"
@@ -226,7 +225,7 @@ func (k Key) statement(what string, write bool) string {
 	return what
 }
 
-// request is what the job sends.
+// request returns what the job sends.
 func (j *job) request() request {
 	switch j.kind {
 	case jobAsk:
@@ -237,7 +236,7 @@ func (j *job) request() request {
 	return request{name: "check"}
 }
 
-// what is the job, for errors.
+// what names the job in errors.
 func (j *job) what() string {
 	switch j.kind {
 	case jobAsk:
@@ -248,7 +247,7 @@ func (j *job) what() string {
 	return "look whether the session is there"
 }
 
-// holders selects who has a lock. classid and objid are the halves of the key.
+// holders selects the holders of a lock. classid and objid are the halves of the key.
 const holders = `SELECT l.pid, coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''), count(*) OVER ()
 FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
 WHERE l.locktype = 'advisory' AND l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -275,8 +274,7 @@ func sightingOf(r reply, when time.Time) *sighting {
 	return see
 }
 
-// applicationName is how our session is called on the server, so that others see
-// who we are.
+// applicationName is the name of our session on the server, so that others see who holds a lock.
 func (s *Store) applicationName() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,8 +289,8 @@ func (s *Store) applicationName() string {
 	return name[:min(len(name), 63)]
 }
 
-// ownerOf reads what applicationName wrote. Of another program it is that, and
-// where it is connected from.
+// ownerOf parses what applicationName wrote. For another program it returns the program's
+// application name and address.
 func ownerOf(application, address string) store.Owner {
 	if parts := strings.SplitN(application, " ", 4); len(parts) == 4 && parts[0] == "holdfast" {
 		if pid, err := strconv.Atoi(parts[2]); err == nil {
@@ -302,7 +300,7 @@ func ownerOf(application, address string) store.Owner {
 	return store.Owner{Host: address, Program: application}
 }
 
-// failed makes an error of the driver or the server one for people.
+// failed turns an error of the driver or the server into one for users.
 func (s *Store) failed(what string, err error) error {
 	kind, advice := store.ErrUnavailable, ""
 	switch c := store.SQLState(err); {

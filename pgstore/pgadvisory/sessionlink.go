@@ -15,8 +15,7 @@ import (
 // maxBatch is how many statements go out together.
 const maxBatch = 64
 
-// run looks after the jobs and the connection until there is neither. There is
-// one of it at a time.
+// run handles the jobs and the connection until there is neither. Only one run is active at a time.
 func (s *Store) run() {
 	for {
 		conn, err := s.dial()
@@ -59,9 +58,8 @@ func (s *Store) fail(err error) {
 	s.jobs = nil
 }
 
-// serve does the arriving jobs, and between them listens to the server, which
-// sends a message only when it ends the session. It returns why it ended: nil
-// if the connection is no longer needed.
+// serve does the arriving jobs. Between them it listens to the server, which sends a message only
+// when it ends the session. It returns why it ended: nil if the connection is no longer needed.
 func (s *Store) serve(conn *pgconn.PgConn) error {
 	for {
 		s.mu.Lock()
@@ -114,8 +112,8 @@ func (s *Store) lost(err error) {
 	}
 }
 
-// send sends a batch in one round trip and finishes its jobs. An error is the
-// end of the connection.
+// send sends a batch in one round trip and finishes its jobs. An error means that the connection
+// has ended.
 func (s *Store) send(conn *pgconn.PgConn, batch []*job) (err error) {
 	defer func() {
 		if err == nil {
@@ -144,10 +142,10 @@ func (s *Store) send(conn *pgconn.PgConn, batch []*job) (err error) {
 		case j.kind == jobCheck: // an error is an answer too
 			j.finish(nil)
 		case j.kind == jobRelease && r.err != nil:
-			err = r.err // is it held still? The end of the session gives it back
+			err = r.err // it may still be held; the end of the session releases it
 		case j.kind == jobRelease:
 			s.give(j.hold.ID)
-			if r.rows[0][0] != "t" { // all locks of the session were unlocked from outside //mutant:pg-session-unlocked-by-others
+			if r.rows[0][0] != "t" { // all locks of the session were unlocked by something else //mutant:pg-session-unlocked-by-others
 				j.finish(nothingThere(j.hold))
 			} else {
 				j.finish(nil)
@@ -184,8 +182,8 @@ func (s *Store) send(conn *pgconn.PgConn, batch []*job) (err error) {
 // outOfMemory is the server's code when it has no memory for one more lock.
 const outOfMemory = "53200"
 
-// outcome reads what the server says of an ask. With tokens that is the token, or
-// the newest one below zero.
+// outcome parses the answer to an ask. With tokens that is the token, or the newest token, negated,
+// if the ask was refused.
 func (s *Store) outcome(value string) (token int64, granted bool) {
 	if s.sequence == "" {
 		return 0, value == "t"
@@ -210,7 +208,7 @@ func (s *Store) sendMore(conn *pgconn.PgConn, refused, unsure []*job) error {
 			delete(s.seen, k)
 		}
 	}
-	for _, j := range refused { // of each key there is one
+	for _, j := range refused { // there is one per key
 		if s.seen[j.key] == nil {
 			about = append(about, j.key)
 			requests = append(requests, j.key.whoHolds())
@@ -241,8 +239,7 @@ func (s *Store) sendMore(conn *pgconn.PgConn, refused, unsure []*job) error {
 	return nil
 }
 
-// A request is a prepared statement with its arguments, and a reply what came
-// of it.
+// A request is a prepared statement with its arguments. A reply is its result.
 type request struct {
 	name string
 	args [][]byte
@@ -253,8 +250,8 @@ type reply struct {
 	err  error // of the server
 }
 
-// exchange sends requests in one round trip. Each is a transaction of its own. An
-// error is the end of the connection.
+// exchange sends requests in one round trip. Each is a transaction of its own. An error means that
+// the connection has ended.
 func (s *Store) exchange(conn *pgconn.PgConn, requests []request) ([]reply, error) {
 	ctx, cancel := context.WithTimeout(s.life, s.patience) //mutant:pg-session-patience
 	defer cancel()
@@ -280,7 +277,7 @@ func (s *Store) exchange(conn *pgconn.PgConn, requests []request) ([]reply, erro
 	return replies, nil
 }
 
-// read reads the reply to one request, and the mark behind it.
+// read reads the reply to one request, and the sync message after it.
 func read(p *pgconn.Pipeline) (r reply, err error) {
 	for {
 		got, err := p.GetResults()
@@ -307,7 +304,7 @@ func read(p *pgconn.Pipeline) (r reply, err error) {
 	}
 }
 
-// texts are the rows of a result, which is in the text format.
+// texts returns the rows of a result in text format.
 func texts(result *pgconn.Result) (rows [][]string) {
 	for _, row := range result.Rows {
 		var columns []string

@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A sessionHold is what our session holds for one claim. Of a key that several
-// read the server counts each of them.
+// A sessionHold is what our session holds for one claim. The server counts each reader of a key.
 type sessionHold struct {
 	key   Key
 	write bool
@@ -18,22 +17,21 @@ type sessionHold struct {
 	owner string
 }
 
-// A keyUse is what our own process has of a key: to the server all of it is one
-// session, which is never in its own way.
+// A keyUse is what this process has of a key. To the server all of it is one session, which never
+// blocks itself.
 type keyUse struct {
 	holders []*sessionHold
 	asked   bool // a statement about it is under way
 }
 
-// A sighting is who held a key when the server was asked last.
+// A sighting is who held a key when the server was last asked.
 type sighting struct {
 	when    time.Time
 	holding int
 	holders []store.Entry
 }
 
-// sightFor is how long a sighting is good: those who wait ask often, and to look
-// into pg_locks is dear.
+// sightFor is how long a sighting is valid: waiters ask often, and reading pg_locks is expensive.
 const sightFor = time.Second
 
 type jobKind int8
@@ -44,8 +42,8 @@ const (
 	jobCheck
 )
 
-// A job is one operation on its way. It is finished by the goroutine that looks
-// after the connection, whether or not its caller waits still.
+// A job is one operation under way. The goroutine that handles the connection finishes it, even if
+// its caller no longer waits.
 type job struct {
 	kind  jobKind
 	ctx   context.Context
@@ -64,8 +62,8 @@ func (j *job) finish(err error) {
 	close(j.done)
 }
 
-// do has the job done. A caller whose context ends leaves it: an ask that was
-// sent then may have been granted, and is there for the same id.
+// do runs a job. If the caller's context ends, the job goes on: an ask that was already sent may be
+// granted, and the hold is then there for the same id.
 func (s *Store) do(ctx context.Context, j *job) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -76,7 +74,7 @@ func (s *Store) do(ctx context.Context, j *job) error {
 		s.mu.Unlock()
 		return fmt.Errorf("%w: the store was closed", store.ErrUnavailable)
 	}
-	if !s.busy && j.kind != jobAsk { // nothing is held or on its way
+	if !s.busy && j.kind != jobAsk { // nothing is held or under way
 		s.mu.Unlock()
 		return nil
 	}
@@ -97,7 +95,7 @@ func (s *Store) do(ctx context.Context, j *job) error {
 	}
 }
 
-// Ask implements [store.Store]. There are no positions: each ask is a try.
+// Ask implements [store.Store]. There are no queue positions: each ask is a try.
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	key, err := KeyOf(c.Name)
 	d := s.Describe
@@ -116,8 +114,8 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return j.answer, nil
 }
 
-// Renew implements [store.Store]: it asks the server whether the session is
-// there, in one round trip for all.
+// Renew implements [store.Store]. It asks the server whether the session still exists, in one round
+// trip for all holds.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	out := make([]store.Renewal, len(holds))
 	var err error
@@ -128,8 +126,8 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	return out
 }
 
-// judge says what is lost, and of the others that this is not clear if err is not
-// nil. It reports whether any is left.
+// judge reports which holds are lost. If err is not nil, the state of the others is unknown, and
+// they get err. It returns whether any hold is left.
 func (s *Store) judge(holds []store.Hold, out []store.Renewal, err error) (any bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,15 +175,14 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	if err != nil && !errors.Is(err, store.ErrLost) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !s.busy { // it went with the connection
+		if !s.busy { // it ended with the connection
 			return nothingThere(h)
 		}
 	}
 	return err
 }
 
-// ReleaseAll implements [store.Store]: the statements go out together, up to
-// 64 in a round trip.
+// ReleaseAll implements [store.Store]. It sends the statements together, up to 64 in a round trip.
 func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	out := make([]error, len(holds))
 	store.EachName(holds, maxBatch, func(i int) { out[i] = s.Release(ctx, holds[i]) })
@@ -200,8 +197,8 @@ func nothingThere(h store.Hold) error {
 	return store.ErrLost
 }
 
-// take returns the jobs that can be sent now, and finishes those that need not
-// be. Of one key, and of one id, there is one at a time. s.mu is held.
+// take returns the jobs that can be sent now, and finishes those that need not be. It takes one at
+// a time per key and per id. s.mu is held.
 func (s *Store) take() (batch []*job) {
 	later := s.jobs[:0]
 	for _, j := range s.jobs {
@@ -305,7 +302,7 @@ func (s *Store) refused(j *job, see *sighting) {
 	j.finish(nil)
 }
 
-// hold makes a hold of what the server has granted.
+// hold records a hold that the server has granted.
 func (s *Store) hold(j *job, token int64) *sessionHold {
 	if s.sequence == "" {
 		token = s.drawn + 1
@@ -318,7 +315,7 @@ func (s *Store) hold(j *job, token int64) *sessionHold {
 	return h
 }
 
-// give drops a hold, which the server has let go.
+// give drops a hold that the server has released.
 func (s *Store) give(id store.ID) {
 	h := s.holds[id]
 	delete(s.holds, id)

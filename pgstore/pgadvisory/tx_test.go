@@ -36,7 +36,7 @@ func TestTx_ALockLastsUntilTheTransactionEnds(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err := TryLockTx(t.Context(), b.Tx, name); !errors.Is(err, store.ErrHeld) {
-					t.Fatalf("a second one: %v", err)
+					t.Fatalf("a second transaction: %v, want ErrHeld", err)
 				}
 			}
 			waits := make(chan error, 1)
@@ -51,7 +51,7 @@ func TestTx_ALockLastsUntilTheTransactionEnds(t *testing.T) {
 				a.Tx.(*sql.Tx).Rollback()
 			}
 			if err := <-waits; err != nil {
-				t.Fatal("the next:", err)
+				t.Fatal("the next transaction:", err)
 			}
 			if err := b.End(); err != nil {
 				t.Fatal(err)
@@ -79,10 +79,10 @@ func TestTx_ARefusalAndATimeoutLeaveTheTransactionAsItWas(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := TryLockTx(t.Context(), b.Tx, name); !errors.Is(err, store.ErrHeld) || errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("a try: %v", err)
+			t.Fatalf("TryLockTx: %v, want ErrHeld", err)
 		}
 		if err := TryRLockTx(t.Context(), b.Tx, name); !errors.Is(err, store.ErrHeld) {
-			t.Fatalf("a try to read: %v", err)
+			t.Fatalf("TryRLockTx: %v, want ErrHeld", err)
 		}
 		pid, err := b.One("SELECT pg_backend_pid()::text")
 		if err != nil {
@@ -96,7 +96,7 @@ func TestTx_ARefusalAndATimeoutLeaveTheTransactionAsItWas(t *testing.T) {
 			}
 			waited := make(chan error, 1)
 			go func() { waited <- lock(ctx, b.Tx, name) }()
-			until(t, "it waits", func() bool {
+			until(t, "the transaction waits", func() bool {
 				return pgtest.One[int](t, pool, "SELECT count(*)::int FROM pg_stat_activity WHERE pid = $1::text::int AND wait_event = 'advisory'", pid) == 1
 			})
 			cancel()
@@ -104,24 +104,24 @@ func TestTx_ARefusalAndATimeoutLeaveTheTransactionAsItWas(t *testing.T) {
 		}
 		cancelled, cancel := context.WithCancel(t.Context())
 		if err := wait(expiring{cancelled}, cancel, LockTx); !errors.Is(err, store.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("a wait that timed out: %v", err)
+			t.Fatalf("a wait that timed out: %v, want ErrHeld and DeadlineExceeded", err)
 		}
 		cancelled, cancel = context.WithCancel(t.Context())
 		if err := wait(cancelled, cancel, RLockTx); !errors.Is(err, store.ErrHeld) || !errors.Is(err, context.Canceled) {
-			t.Fatalf("a wait that was cancelled: %v", err)
+			t.Fatalf("a canceled wait: %v, want ErrHeld and Canceled", err)
 		}
 		if err := LockTx(cancelled, b.Tx, name); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrHeld) {
-			t.Fatalf("a context that had ended: %v", err)
+			t.Fatalf("an ended context: %v, want Canceled", err)
 		}
 		have, err := b.One("SELECT current_setting('lock_timeout') || ' ' || current_setting('statement_timeout') || ' ' || current_setting('work_mem') || ' " + table + "'")
 		if err != nil || have != "1234s 1234s 5MB "+table {
-			t.Fatalf("afterwards it says %q, %v", have, err)
+			t.Fatalf("settings afterwards: got %q, %v", have, err)
 		}
 		if err := a.End(); err != nil {
 			t.Fatal(err)
 		}
 		if err := LockTx(t.Context(), b.Tx, name); err != nil {
-			t.Fatal("once it is free:", err)
+			t.Fatal("LockTx once the lock is free:", err)
 		}
 		if err := b.End(); err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func TestTx_ReadersShareAndKeepAWriterOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := TryLockTx(t.Context(), c.Tx, name); !errors.Is(err, store.ErrHeld) {
-			t.Fatalf("a writer beside readers: %v", err)
+			t.Fatalf("a writer beside readers: %v, want ErrHeld", err)
 		}
 		if err := errors.Join(a.End(), b.End(), TryLockTx(t.Context(), c.Tx, name)); err != nil {
 			t.Fatal(err)
@@ -160,7 +160,7 @@ func TestTx_TheSameNameAgainIsADeadlock(t *testing.T) {
 			}
 			for what, f := range map[string]func(context.Context, any, string) error{"lock": LockTx, "try": TryLockTx, "read": RLockTx, "try to read": TryRLockTx} {
 				if err := f(t.Context(), a.Tx, name); !errors.Is(err, store.ErrDeadlock) {
-					t.Fatalf("%s %s again: %v", what, name, err)
+					t.Fatalf("%s %s again: %v, want ErrDeadlock", what, name, err)
 				}
 			}
 			if err := TryLockTx(t.Context(), a.Tx, "other/"+name); err != nil {
@@ -170,7 +170,7 @@ func TestTx_TheSameNameAgainIsADeadlock(t *testing.T) {
 				t.Fatal(err)
 			}
 			if again := begin(); TryLockTx(t.Context(), again.Tx, name) != nil {
-				t.Fatal("the next transaction of the same connection")
+				t.Fatal("the next transaction of the same connection gets no lock")
 			}
 		}
 	})
@@ -181,16 +181,16 @@ func TestTx_AFailedTransactionIsReported(t *testing.T) {
 		name := "tx/" + store.NewProcess().String()
 		failed, ended := begin(), begin()
 		if _, err := failed.One("SELECT 1/0"); err == nil {
-			t.Fatal("no error")
+			t.Fatal("a statement that must fail succeeded")
 		}
 		if err := LockTx(t.Context(), failed.Tx, name); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "aborted") {
-			t.Fatalf("in one that has failed: %v", err)
+			t.Fatalf("in a failed transaction: %v, want ErrUnavailable", err)
 		}
 		if err := ended.End(); err != nil {
 			t.Fatal(err)
 		}
 		if err := LockTx(t.Context(), ended.Tx, name); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "transaction has ended") {
-			t.Fatalf("in one that is over: %v", err)
+			t.Fatalf("in an ended transaction: %v, want ErrUnavailable", err)
 		}
 	})
 }
@@ -199,12 +199,12 @@ func TestTx_BadInputIsRefusedBeforeAnyIO(t *testing.T) {
 	var none *sql.Tx
 	for what, tx := range map[string]any{"nothing": nil, "no *sql.Tx": none, "a pool": poolOn(t, "127.0.0.1:1"), "text": "tx"} {
 		if err := LockTx(t.Context(), tx, "a"); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v, want ErrInvalid", what, err)
 		}
 	}
 	for _, name := range []string{"", strings.Repeat("x", store.MaxName+1), "advisory:x"} {
 		if err := TryLockTx(t.Context(), pgx.Tx(nil), name); !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("name %.20q: %v", name, err)
+			t.Errorf("name %.20q: %v, want ErrInvalid", name, err)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestTx_ExcludesSessions(t *testing.T) {
 		a := begin()
 		h := u.take(name)
 		if err := TryLockTx(t.Context(), a.Tx, name); !errors.Is(err, store.ErrHeld) {
-			t.Fatalf("beside a session: %v", err)
+			t.Fatalf("beside a session: %v, want ErrHeld", err)
 		}
 		u.release(h)
 		if err := LockTx(t.Context(), a.Tx, name); err != nil {

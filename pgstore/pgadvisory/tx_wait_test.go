@@ -17,7 +17,7 @@ import (
 // queued waits until the backend waits for an advisory lock.
 func queued(t *testing.T, pool *pgxpool.Pool, pid string) {
 	t.Helper()
-	until(t, "it waits in the server", func() bool {
+	until(t, "the transaction waits in the server", func() bool {
 		return pgtest.One[int](t, pool, "SELECT count(*)::int FROM pg_stat_activity WHERE pid = $1::text::int AND wait_event = 'advisory'", pid) == 1
 	})
 }
@@ -53,7 +53,7 @@ func TestTx_TheServerQueuesAndWakes(t *testing.T) {
 			}
 		}
 		if !slices.Equal(order, []int{0, 1, 2, 3}) {
-			t.Errorf("granted in the order %v", order)
+			t.Errorf("got the order %v of grants", order)
 		}
 	})
 }
@@ -86,7 +86,7 @@ func TestTx_ACancellationLeavesTheTransactionAndNoLock(t *testing.T) {
 				t.Fatal(err)
 			} else if i == 19 && err != nil {
 				if err := TryLockTx(t.Context(), begin().Tx, name); err != nil {
-					t.Error("the lock stays after a wait that was canceled:", err)
+					t.Error("the lock is still held after a canceled wait:", err)
 				}
 			}
 			for range 5 { // no late cancel request hits these statements
@@ -121,13 +121,13 @@ func TestTx_ADeadlockIsFoundByTheServer(t *testing.T) {
 			t.Fatal(one.err)
 		}
 		if _, err := one.tx.One("SELECT 'usable'"); err != nil {
-			t.Fatal("the one that was refused:", err)
+			t.Fatal("the refused transaction:", err)
 		}
 		if err := one.tx.End(); err != nil {
 			t.Fatal(err)
 		}
 		if other := <-outcomes; other.err != nil {
-			t.Fatal("the other one:", other.err)
+			t.Fatal("the other transaction:", other.err)
 		}
 	})
 }
@@ -165,7 +165,7 @@ func TestTx_TimeoutsOfTheTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		if have, err := b.One("SELECT current_setting('lock_timeout')"); err != nil || have != "1ms" {
-			t.Fatalf("lock_timeout is %s afterwards, %v", have, err)
+			t.Fatalf("afterwards: got lock_timeout %s, %v", have, err)
 		}
 	})
 }
@@ -191,13 +191,13 @@ func TestTx_ASavepointThatIsRolledBackGivesItsLocksBack(t *testing.T) {
 		}
 		run("ROLLBACK TO SAVEPOINT s")
 		if err := TryLockTx(t.Context(), b.Tx, name); err != nil {
-			t.Fatal("another one:", err)
+			t.Fatal("another transaction:", err)
 		}
 		if err := b.End(); err != nil {
 			t.Fatal(err)
 		}
 		if err := LockTx(t.Context(), a.Tx, name); err != nil {
-			t.Fatal("the same one, again:", err)
+			t.Fatal("the same transaction again:", err)
 		}
 	})
 }

@@ -21,14 +21,14 @@ const (
 	// txGrace is how long a statement may take after the end of the caller's
 	// context. One that is cut off costs the caller the transaction.
 	txGrace = 5 * time.Second
-	// txLate is how long after a deadline the server may take to end a wait by
-	// lock_timeout before it is asked to.
+	// txLate is how long after a deadline the server may take to end a wait by lock_timeout before
+	// we send a cancel request.
 	txLate = time.Second
-	// txPart is how long one statement waits where it cannot be canceled.
+	// txPart is how long one statement waits if it cannot be canceled.
 	txPart = time.Second
 )
 
-// A txRun runs statements in a transaction of the caller's.
+// A txRun runs statements in a transaction of the caller.
 type txRun struct {
 	query func(ctx context.Context, statement string, args []any) (string, error) // one row, one column
 	exec  func(ctx context.Context, statement string) error
@@ -79,8 +79,8 @@ func onSQLTx(tx *sql.Tx) *txRun {
 	return t
 }
 
-// run runs a statement to its end, also where ctx ends meanwhile, unless the
-// server does not answer at all.
+// run runs a statement to its end, even if ctx ends meanwhile, unless the server does not answer at
+// all.
 func (t *txRun) run(ctx context.Context, statement string, args ...any) (text string, err error) {
 	t.within(ctx, func(ctx context.Context) { text, err = t.query(ctx, statement, args) })
 	return text, err
@@ -98,7 +98,7 @@ func (t *txRun) within(ctx context.Context, f func(context.Context)) {
 	f(bounded)
 }
 
-// failed is an error after which the transaction is of no more use.
+// failed returns an error after which the transaction is unusable.
 func (t *txRun) failed(err error) error {
 	if errors.Is(err, sql.ErrTxDone) || errors.Is(err, pgx.ErrTxClosed) {
 		err = fmt.Errorf("the transaction has ended: %w", err)
@@ -123,7 +123,7 @@ func (t *txRun) wait(ctx context.Context, do inTx, timeout string) error {
 			}
 			return nil
 		}
-		// What came with the end of ctx is given back with the savepoint.
+		// A lock that was granted as ctx ended is released with the savepoint.
 		if back := t.do(ctx, "ROLLBACK TO SAVEPOINT "+savepoint); back != nil { //mutant:pg-tx-wait-rolled-back
 			return t.failed(errors.Join(err, back))
 		}
@@ -145,11 +145,10 @@ func (t *txRun) wait(ctx context.Context, do inTx, timeout string) error {
 	}
 }
 
-// waitPart waits for the lock until ctx ends, or for as long as one statement
-// may. After the end of ctx no cancel request is under way: it could hit a
-// statement of the caller's.
+// waitPart waits for the lock until ctx ends, or for as long as one statement may. When it returns,
+// no cancel request is under way, which could hit a statement of the caller.
 func (t *txRun) waitPart(ctx context.Context, do inTx, timeout string) error {
-	within := time.Duration(0) // without an end
+	within := time.Duration(0) // no limit
 	if t.conn == nil {
 		within = txPart
 	}
@@ -170,8 +169,7 @@ func (t *txRun) waitPart(ctx context.Context, do inTx, timeout string) error {
 	return err
 }
 
-// cancel asks the server to end the statement that waits, unless it is answered
-// or about to be.
+// cancel asks the server to end the waiting statement, unless that is answered or about to be.
 func (t *txRun) cancel(ctx context.Context, answered <-chan struct{}) {
 	if t.conn == nil {
 		return

@@ -9,12 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ParseURL reads the URL of a Store, for callers that set something on the pool made
-// from it: postgres+session://user:password@host:port/database, or
-// postgresql+session://, and without the +session the schemes of package pgstore,
-// with the settings of libpq and of [pgxpool.ParseConfig] as its query, and schema=…
-// and tokens=1 of the Options. The error matches store.ErrInvalid and does not show
-// the URL, which may hold a password.
+// ParseURL parses the URL of a Store, for callers that change the settings of the pool:
+// postgres+session://user:password@host:port/database, or postgresql+session://, and without
+// +session the schemes of package pgstore. Its query may have the settings of libpq and of
+// [pgxpool.ParseConfig], and schema=… and tokens=1 of the Options. The error matches
+// store.ErrInvalid and does not show the URL, which may hold a password.
 func ParseURL(rawURL string) (*pgxpool.Config, *Options, error) {
 	c, own, err := connect.ParseURL(rawURL, []string{"postgres", "postgresql", "postgres+session", "postgresql+session"}, "schema", "tokens")
 	if err != nil {

@@ -14,7 +14,7 @@ func TestSession_SettingsOfAURLReachTheServerAsWritten(t *testing.T) {
 	url := strings.Replace(testserver.PostgresURL(sharedAddr(t)), "postgres:", "postgres+session:", 1) + pgtest.Settings + "&schema=s&tokens=1"
 	c, o, err := ParseURL(url)
 	if err != nil || o.Schema != "s" || !o.Tokens {
-		t.Fatalf("%+v, %v", o, err)
+		t.Fatalf("got %+v, %v", o, err)
 	}
 	pgtest.HasSettings(t, c.ConnConfig)
 }

@@ -1,13 +1,13 @@
 // Package pgxguard checks fencing tokens in transactions of pgx, without database/sql. It is the
-// counterpart of [guard.PostgreSQL] for pgx. Package [github.com/holdfast-go/holdfast/guard] has the
-// rule, and says what a guard is for.
+// counterpart of [guard.PostgreSQL] for pgx. Package [github.com/holdfast-go/holdfast/guard]
+// explains the rule and what a guard is for.
 //
 //	err := pgxguard.Do(ctx, pool, pgx.TxOptions{}, lease, func(ctx context.Context, tx pgx.Tx) error {
 //		_, err := tx.Exec(ctx, "UPDATE invoice SET …")
 //		return err
 //	})
 //
-// guard.PostgreSQL may be used too on the same database: the fences are the same.
+// You may also use guard.PostgreSQL on the same database: the fences are the same.
 package pgxguard
 
 import (
@@ -21,13 +21,11 @@ import (
 	"github.com/holdfast-go/holdfast/guard"
 )
 
-// Schema is the statement that makes the table of fences. See
-// [guard.Dialect.Schema].
+// Schema returns the statement that creates the table of fences. See [guard.Dialect.Schema].
 func Schema() string { return guard.PostgreSQL.Schema() }
 
-// Check is [guard.Dialect.Check] of [guard.PostgreSQL]: it must be the first
-// statement of every transaction that the lease protects. A late holder gets a
-// [guard.StaleError]: then roll back.
+// Check is [guard.Dialect.Check] of [guard.PostgreSQL]. It must be the first statement of every
+// transaction that the lease protects. A late holder gets a [guard.StaleError]: roll back then.
 func Check(ctx context.Context, tx pgx.Tx, l guard.Lease) error {
 	return guard.PostgreSQL.CheckTx(ctx, onPgx{tx}, l)
 }
@@ -45,10 +43,10 @@ type Beginner interface {
 	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
 }
 
-// Do is [guard.Dialect.Do] of guard.PostgreSQL: it runs fn in a guarded transaction, and
-// retries after a serialization failure or a deadlock, up to ten times in all. The errors
-// are those of [guard.Dialect.Do]. A panic of fn rolls the transaction back. If the
-// server does not answer, a roll-back waits for 5 s at most.
+// Do is [guard.Dialect.Do] of guard.PostgreSQL: it runs fn in a guarded transaction, and retries
+// after a serialization failure or a deadlock, up to ten times in all. The errors are those of
+// [guard.Dialect.Do]. A panic of fn rolls the transaction back. If the server does not answer, a
+// rollback waits at most 5 s.
 func Do(ctx context.Context, db Beginner, o pgx.TxOptions, l guard.Lease, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return guard.Retry(ctx, l, func(ctx context.Context) error {
 		tx, err := db.BeginTx(ctx, o)
@@ -69,12 +67,11 @@ func Do(ctx context.Context, db Beginner, o pgx.TxOptions, l guard.Lease, fn fun
 	})
 }
 
-// rollbackLimit is how long a roll-back waits for the server. Then the connection
-// is closed, with which the server rolls back by itself.
+// rollbackLimit is how long a rollback waits for the server. Then the connection is closed, and the
+// server rolls back by itself.
 const rollbackLimit = 5 * time.Second
 
-// rollback does nothing once the transaction is committed. It is also for one
-// whose context has ended.
+// rollback does nothing after a commit. It also works after the end of the context.
 func rollback(ctx context.Context, tx pgx.Tx) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit) //mutant:pgxguard-rollback-limit
 	defer cancel()

@@ -48,7 +48,7 @@ func stale(t testing.TB, err error, token, fence int64) {
 	t.Helper()
 	var s *guard.StaleError
 	if !errors.As(err, &s) || s.Token != token || s.Fence != fence || !errors.Is(err, holdfast.ErrLost) {
-		t.Fatalf("%v, want token %d to be stale behind %d", err, token, fence)
+		t.Fatalf("got %v, want token %d to be stale behind %d", err, token, fence)
 	}
 }
 
@@ -84,7 +84,7 @@ func closed(t testing.TB, pool *pgxpool.Pool) {
 	select {
 	case <-done:
 	case <-time.After(testwait.Patience):
-		t.Errorf("after %v a connection is not given back", testwait.Patience)
+		t.Errorf("after %v a connection is not returned to the pool", testwait.Patience)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestGuard_TheRuleIsKeptOnPgx(t *testing.T) {
 	fine(t, do(t, pool, reader(12), set("a reader")))
 	fine(t, do(t, pool, writer(11), set("two again")))
 	if have := who(t, pool); have != "two again" {
-		t.Errorf("stored: %q", have)
+		t.Errorf("got %q stored", have)
 	}
 	if err := do(t, pool, made{"a", 12, holdfast.ModeSlots}, set("slots")); !errors.Is(err, holdfast.ErrUnsupported) {
 		t.Error(err)
@@ -129,7 +129,7 @@ func TestGuard_TheRuleIsKeptOnPgx(t *testing.T) {
 	var fence int64
 	fine(t, pool.QueryRow(t.Context(), "SELECT fence FROM holdfast_fence WHERE name = 'a'").Scan(&fence))
 	if fence != 11 {
-		t.Errorf("the fence is %d", fence)
+		t.Errorf("got fence %d, want 11", fence)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestGuard_DoOnPgxRestartsAfterAConflict(t *testing.T) {
 		return nil
 	}))
 	if have := who(t, pool); runs != 4 || have != "nobody" {
-		t.Errorf("%d runs, stored: %q", runs, have)
+		t.Errorf("got %d runs, %q stored", runs, have)
 	}
 	wrong := errors.New("wrong")
 	err := do(t, pool, writer(11), func(ctx context.Context, tx pgx.Tx) error {
@@ -153,7 +153,7 @@ func TestGuard_DoOnPgxRestartsAfterAConflict(t *testing.T) {
 		return wrong
 	})
 	if have := who(t, pool); err != wrong || have != "nobody" {
-		t.Errorf("%v, stored: %q", err, have)
+		t.Errorf("got %v, %q stored", err, have)
 	}
 	func() {
 		defer func() { recover() }()
@@ -161,7 +161,7 @@ func TestGuard_DoOnPgxRestartsAfterAConflict(t *testing.T) {
 	}()
 	fine(t, do(t, pool, writer(10), set("usable"))) // the rollback raised no fence
 	if in := pool.Stat().AcquiredConns(); in != 0 {
-		t.Errorf("%d connections were not given back", in)
+		t.Errorf("got %d connections not returned to the pool", in)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestGuard_OnPgxACommitThatFailsIsAnError(t *testing.T) {
 		return err
 	})
 	if store.SQLState(err) != "23505" {
-		t.Errorf("%v, want what is in the way of the commit", err)
+		t.Errorf("got %v, want the violation that blocks the commit", err)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestGuard_OnPgxAFrozenServerEndsARollback(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(testwait.Patience):
-		t.Error("it waits for the server")
+		t.Error("Do waits for the server")
 	}
 }
 

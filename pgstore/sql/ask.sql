@@ -1,15 +1,15 @@
 -- Appends a claim, or refreshes the entry of its id. $1 to $9 as in
--- ask_fast.sql; $10 how long to keep a place, or $12 the session that keeps it;
--- $11 whether it is a try; $13 when it is too late to take a place in a session: by
--- then it may have been given up; $14 why it asks the holders to give up, or ''; $15 whether those who watch
--- the name are to be told.
+-- ask_fast.sql; $10 how long to keep a queue position, or $12 the session that keeps it;
+-- $11 whether it is a try; $13 when it is too late to take a position in a session: its caller
+-- may have left by then; $14 why it asks the holders to give up, or ''; $15 whether watchers of
+-- the name are notified.
 --@ entries.sql
 , v AS MATERIALIZED (
 	SELECT t.now, t.form, t.sane, t.last, cardinality(t.id) AS count,
 		$6::bigint AS ttl, $11::boolean AS try, true AS tell, $14::bytea <> '' AND (a.o IS NULL OR a.token = 0 AND a.asks <> $14::bytea) AS asks, $15::boolean AS announces, false AS news,
 		coalesce(a.o, cardinality(t.id) + 1) AS own, a.broken AS reason,
 		CASE WHEN a.broken <> '' OR a.expires <= t.now THEN 'L' ELSE '' END AS verdict,
-		-- What a session keeps is not pushed forward, so a crowd that asks again writes nothing.
+		-- An entry that a session keeps is not extended, so a crowd that asks again writes nothing.
 		coalesce(a.broken = '' AND a.expires > t.now AND (false
 			OR a.session = '' --mutant:pg-asked-again-is-written
 			OR a.token = 0 AND a.asks <> $14::bytea

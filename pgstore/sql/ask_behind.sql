@@ -1,9 +1,9 @@
--- Appends a claim of the whole limit behind others, of whom none has expired: it waits, whoever they are,
--- and nothing else is to be done. (If all of them are freed the caller sees that, and asks once more.) It does what ask.sql does then, for a fraction: in a crowd all come so.
+-- Appends a claim of the whole limit behind others, none of which has expired: it has to wait for any of them,
+-- and nothing else must be done. (If all of them are freed, the caller sees that and asks again.) ask.sql does the same, at several times the cost, and in a crowd most asks are of this kind.
 -- $1 name, $2 id, $3 limit, $4 how many tokens, $5 minimum hold, $6 lock delay, $7 owner, $8 the
--- session that keeps the place, $9 when it is too late to take one. The row is locked
--- first, and the time is that of when it was had: a statement that has waited for one that nobody changed tests
--- nothing again, and what does not depend on the lock may be tested before it.
+-- session that keeps the position, $9 when it is too late to take one. The row is locked
+-- first, and the time is read once it is: if a statement waits for a row that is not changed meanwhile, PostgreSQL tests
+-- no condition again. Conditions that do not depend on the lock may be tested before it.
 WITH f AS MATERIALIZED (
 	SELECT name FROM {table} WHERE name = $1::bytea
 	FOR UPDATE --mutant:pg-ask-behind-lock

@@ -1,5 +1,5 @@
--- Grants a claim on a name that nobody uses and that has a row, for less than
--- ask_fast.sql, which does it too. Parameters as there.
+-- Grants a claim on an unused name that has a row, at a lower cost than
+-- ask_fast.sql. Parameters as there.
 UPDATE {table} AS t SET (kept, last, {columns}) = (
 	SELECT now + $10::bigint, first + $5::bigint - 1,
 		ARRAY[$2::bytea], ARRAY[$3::int], ARRAY[$4::int], ARRAY[$4::int], '{0}'::int[], ARRAY[$5::int], '{false}'::boolean[],

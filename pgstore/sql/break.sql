@@ -1,6 +1,6 @@
 -- Marks a hold as broken, or frees it. $1 name, $2 id, $3 any token of the
--- hold's block, or its fence, $4 the reason, as it is stored, $5 whether to free it: then it is in
--- nobody's way, and stays for its owner to be told why, unless it has expired.
+-- hold's block, or its upgrade token, $4 the reason, as it is stored, $5 whether to free it: then it blocks
+-- nobody, and stays until its owner learns why, or until it expires.
 --@ entries.sql
 , v AS MATERIALIZED (
 	SELECT t.now, t.form, t.sane, t.last, cardinality(t.id) AS count,

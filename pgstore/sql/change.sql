@@ -8,7 +8,7 @@
 			AND (a.want = a.weight OR a.asks <> $6::bytea) --mutant:pg-upgrade-asks-each-turn
 			AS asks,
 		false AS announces, false AS news, a.o AS own, a.broken AS reason, k.verdict,
-		k.verdict = '' AND $4::int > a.turn AS changed -- else a copy of one that was answered before
+		k.verdict = '' AND $4::int > a.turn AS changed -- otherwise it is a copy of a change that was answered before
 	FROM t LEFT JOIN e a ON a.id = $2::bytea, LATERAL (SELECT CASE
 		WHEN (a.token = $3::bigint AND a.token <> 0 AND a.expires > t.now
 			AND a.broken = '' --mutant:pg-change-broken

@@ -1,9 +1,9 @@
--- What every operation begins with. The row is locked first and alone, so that
--- what follows sees it as it is once nobody else works on it, and the time as
--- it is then. All that is decided on is in this one row: another would be read
+-- The beginning of every operation. The row is locked first and alone, so that
+-- what follows sees the row, and the time, as they are once no one else works on it.
+-- All decisions depend on this one row: another row would be read
 -- as it was before the wait. So {ended} has the sessions that have ended, which
--- was made final by a statement before, and {ago} for how long. What they kept expired then, and so did an entry whose own id
--- is in it, or that with its session behind: as long as it is there.
+-- an earlier statement has made final, and {ago} for how long they have. The entries that they kept expired at that time, and so did an entry
+-- if {ended} has its own id, or its id followed by its session.
 WITH found AS (
 	SELECT * FROM {table} WHERE name = $1::bytea
 	FOR UPDATE --mutant:pg-row-lock

@@ -1,5 +1,5 @@
--- Reads a name and keeps its row from being changed until the transaction ends:
--- nobody is granted anything then. The time is that of when the row was had.
+-- Reads a name and locks its row until the transaction ends, so that nothing is
+-- granted meanwhile. The time is read once the row is locked.
 WITH found AS MATERIALIZED (
 	SELECT * FROM {table} WHERE name = $1::bytea
 	FOR SHARE --mutant:pg-held-share

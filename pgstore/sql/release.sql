@@ -1,5 +1,5 @@
--- Gives a hold back, or with token 0 whatever the id has. $1 name, $2 id,
--- $3 token, $4 the newest token used of its block, or 0; $5 whether those who watch the name are to be told.
+-- Releases a hold, or with token 0 all that the id has. $1 name, $2 id,
+-- $3 token, $4 the newest token used of its block, or 0; $5 whether watchers of the name are notified.
 --@ entries.sql
 , v AS MATERIALIZED (
 	SELECT t.now, t.form, t.sane, CASE WHEN k.back THEN
@@ -18,8 +18,8 @@
 	), false) AS its) j,
 	LATERAL (SELECT j.its, j.its AND NOT {freed a} AND $3::bigint <> 0 AND $4::bigint >= a.token AND $4::bigint < t.last AND t.last = a.token + a.n - 1 AS back) k
 ), c AS MATERIALIZED (
-	-- What is over is dropped below, unless a minimum hold keeps it in the way:
-	-- with token 0 nobody ran, and none does.
+	-- Expired entries are dropped below, unless a minimum hold still blocks the name.
+	-- With token 0 the owner never used the hold, so there is no minimum.
 	SELECT e.o, e.id, e.lim, e.weight, e.want, e.turn, CASE WHEN m.m AND v.back THEN (v.last - e.token + 1)::int ELSE e.n END AS n,
 		CASE WHEN m.m THEN $3::bigint <> 0 ELSE e.shown END AS shown, e.token, e.fence, e.since,
 		CASE WHEN m.m THEN v.now ELSE e.expires END AS expires, e.keep,

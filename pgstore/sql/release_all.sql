@@ -1,8 +1,8 @@
--- Gives back the holds beside which nobody is, and of which nothing stays in the
--- way: release_fast for many. A row that somebody works on is left for the full
--- statement: no hold waits for another's name, and no two of these for each
--- other. $1 names, $2 ids, $3 tokens, $4 newest tokens used: arrays as text;
--- $5 whether a session keeps any; $6 of each whether those who watch the name are to be told, an array as text.
+-- Releases holds that are alone on their names and of which nothing stays to block:
+-- release_fast for many. A locked row is left for the full
+-- statement: no hold waits for another's name, and no two of these statements wait for
+-- each other. $1 names, $2 ids, $3 tokens, $4 newest tokens used: arrays as text;
+-- $5 whether a session keeps any; $6 for each whether watchers of the name are notified, an array as text.
 WITH h AS MATERIALIZED (
 	SELECT * FROM unnest($1::text::bytea[], $2::text::bytea[], $3::text::bigint[], $4::text::bigint[], $6::text::boolean[])
 		WITH ORDINALITY AS h(name, id, token, used, announces, i)

@@ -1,10 +1,10 @@
--- Gives back a hold beside which nobody is, and of which nothing stays in the
--- way. $1 name, $2 id, $3 token, $4 the newest token used of its block, or 0,
--- $5 whether a session keeps it, $6 whether those who watch the name are to be told.
+-- Releases a hold that is alone on its name and of which nothing stays to
+-- block. $1 name, $2 id, $3 token, $4 the newest token used of its block, or 0,
+-- $5 whether a session keeps it, $6 whether watchers of the name are notified.
 --
--- It need not wait for the disk: whoever gets the name next does, and what he
--- makes durable has this before it. What a session keeps would not go by itself
--- if the release were lost, so that does wait.
+-- It need not wait for the disk: the next grant of the name does, which comes after this in the
+-- log. If a session keeps the hold, it would not expire by itself
+-- if the release were lost, so that release does wait.
 UPDATE {table} SET
 	last = CASE WHEN $4::bigint >= token[1] AND $4::bigint < last AND last = token[1] + n[1] - 1 THEN $4::bigint ELSE last END,
 	id = '{}', lim = '{}', weight = '{}', want = '{}', turn = '{}', n = '{}', shown = '{}', token = '{}', fence = '{}',

@@ -1,7 +1,7 @@
--- Gives back a hold of which nothing stays in the way and beside which nobody
--- holds, and lets in the next, if that is all there is to do: none has expired,
--- and there is no room for the one behind. $1 name, $2 id, $3 token, $4 the
--- newest token used of its block, or 0, $5 whether a session keeps it, $6 whether those who watch the name are to be told.
+-- Releases the only hold of a name, if nothing of it stays to block, and grants the
+-- next waiter, if nothing else must be done: no entry has expired, and the waiter after
+-- that does not fit. $1 name, $2 id, $3 token, $4 the
+-- newest token used of its block, or 0, $5 whether a session keeps it, $6 whether watchers of the name are notified.
 UPDATE {table} AS t SET
 	(last, token, since, kept) = (
 		SELECT CASE WHEN cardinality(t.id) = 1 THEN last ELSE

@@ -1,9 +1,9 @@
--- Pushes the expiry of a hold forward, and keeps what else its owner tells.
+-- Extends a hold, and stores what else its owner passes.
 -- $1 name, $2 id, $3 token, $4 TTL, $5 the newest token used of its block, or
 -- 0, $6 another owner, $7 another id; '' if there is none. $8 the session that
 -- keeps it from now on, or '' for an expiry of its own; $9 those that it may be
--- in, '' for none; $10 whether its owner has used the token; $11 whether those who watch the name are to be told. What gets another id and is in none of these stays in its session,
--- whose owner is to be called yet.
+-- in, '' for none; $10 whether its owner has used the token; $11 whether watchers of the name are notified. A hold that gets another id and is in none of these sessions stays in its own,
+-- whose owner must still be called.
 --@ entries.sql
 , v AS MATERIALIZED (
 	SELECT t.now, t.form, t.sane, t.last, cardinality(t.id) AS count,
@@ -20,7 +20,7 @@
 			AND a.broken = '' --mutant:pg-renew-broken-changed
 			AND (k.ours OR $7::bytea <> '')
 			, false) AS changed, k.ours
-	-- What has the other id already is a renewal whose reply was lost.
+	-- If the entry has the other id already, the reply to an earlier renewal was lost.
 	FROM t LEFT JOIN e a ON a.id = CASE WHEN $7::bytea = ANY (t.id) THEN $7::bytea ELSE $2::bytea END,
 	LATERAL (SELECT a.session = ANY ($9::text::bytea[]) AS ours) k
 ), c AS MATERIALIZED (

@@ -1,9 +1,9 @@
--- Renews the holds that are alone with others that have not expired, as then
--- nobody can be let in. A row that somebody works on is left for the full
--- statement: no hold waits for another's name, and no two renewals for each
+-- Renews holds of names on which no entry has expired, as then
+-- no waiter can be granted. A locked row is left for the full
+-- statement: no hold waits for another's name, and no two renewals wait for each
 -- other. $1 names, $2 ids, $3 tokens, $4 TTLs, $5 newest tokens used, $6 owners
 -- or '', $7 sessions that keep them from now on, or '' for an expiry of their own:
--- $8 those that keep them now: arrays as text. It tells whether somebody may ask a holder to give up.
+-- $8 those that keep them now: arrays as text. It returns whether some claim may ask a holder to give up.
 WITH h AS MATERIALIZED (
 	SELECT * FROM unnest($1::text::bytea[], $2::text::bytea[], $3::text::bigint[], $4::text::bigint[], $5::text::bigint[], $6::text::bytea[], $7::text::bytea[], $8::text::bytea[])
 		WITH ORDINALITY AS h(name, id, token, ttl, used, owner, session, kept, i)

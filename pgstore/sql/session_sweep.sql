@@ -1,5 +1,5 @@
--- Deletes some of the sessions that have ended. A renewal finds none then. One that was not ended by its owner stays for a
--- day: who finds it learns when it expired.
+-- Deletes some sessions that have ended. A renewal finds none then. One that its owner did not end stays for a
+-- day, so that others learn when it expired.
 DELETE FROM {sessions} WHERE id IN (
 	SELECT id FROM {sessions} WHERE
 		expires = 0 OR abs(expires) <= {now} - {day} --mutant:pg-session-sweep

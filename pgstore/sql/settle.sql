@@ -1,7 +1,7 @@
--- The rule of package queue. Before it: v, one row, what the operation has
--- found; and c, the entries as it leaves them, with gone for one that it takes
--- out and fresh for one that it brings. What is over is dropped here, and room
--- is given in order.
+-- The rule of package queue. It follows v, one row with what the operation has
+-- found, and c, the entries as the operation leaves them, with gone for one that it removes
+-- and fresh for one that it adds. Expired entries are dropped here, and waiters are
+-- granted in order.
 , d AS MATERIALIZED (
 	SELECT c.*, c.token <> 0 AND c.want > c.weight AND c.expires > v.now AS wants,
 		{freed c} --mutant:pg-freed-in-the-way
@@ -14,7 +14,7 @@
 			CASE WHEN c.shown THEN c.since + c.keep END --mutant:pg-keep
 		) END
 ), r AS MATERIALIZED (
-	-- One is a lock, and the other slots. Of slots the totals may differ: what is held exceeds none of those that hold.
+	-- One is a lock and the other a semaphore. The totals of semaphores may differ: what is held exceeds the total of no holder.
 	SELECT s.*, coalesce(s.had <> s.asked AND {full} IN (s.had, s.asked), false) AS mismatch,
 		greatest(v.last + 1, v.now) AS first --mutant:pg-settle-token
 	FROM v, (
@@ -23,12 +23,12 @@
 			coalesce(min(lim) FILTER (WHERE token <> 0 AND NOT freed), {full}) AS least, --mutant:pg-least
 			min(lim) FILTER (WHERE NOT fresh AND NOT freed) AS had, --mutant:pg-freed-has-limit
 			 min(lim) FILTER (WHERE fresh) AS asked,
-			max(o) FILTER (WHERE wants) AS upgrading, -- there is one at most
+			max(o) FILTER (WHERE wants) AS upgrading, -- at most one
 			coalesce(sum(want - weight) FILTER (WHERE wants), 0) AS more
 		FROM d) s
 ), g AS MATERIALIZED (
-	-- An upgrade is judged before all that wait, and none of them while it is
-	-- pending; of them the first that does not fit stops the rest.
+	-- An upgrade comes before all waiters, and none of them is granted while it is
+	-- pending. The first waiter that does not fit blocks all behind it.
 	SELECT d.*, coalesce(d.o = r.upgrading AND r.held + r.more <= {full}, false) AS upgraded,
 		d.token = 0
 			AND r.upgrading IS NULL --mutant:pg-upgrading
@@ -46,8 +46,8 @@
 		CASE WHEN g.granted THEN r.first + g.before ELSE g.token END AS token,
 		CASE WHEN g.upgraded THEN r.first ELSE g.fence END AS fence,
 		CASE WHEN g.granted THEN v.now ELSE g.since END AS since,
-		-- Only the owner's own act pushes the expiry of what was granted.
-		-- What is granted at once has an expiry of its own, though it came with a session to wait in.
+		-- Only the owner itself extends a hold.
+		-- A claim granted at once has an expiry of its own, even if it brought a session to wait in.
 		CASE WHEN g.fresh AND g.granted THEN v.now + v.ttl
 			WHEN g.o = v.own AND v.verdict = '' AND (g.granted OR g.token <> 0) THEN greatest(g.expires, v.now + v.ttl) ELSE g.expires END AS expires,
 		g.keep, g.delay, g.broken, g.owner, CASE WHEN g.fresh AND g.granted THEN ''::bytea ELSE g.session END AS session,
@@ -80,14 +80,14 @@
 		(granted OR upgraded) --mutant:pg-woken
 		AND own IS NOT TRUE
 	UNION ALL
-	-- Somebody begins to ask the others that hold to give up: their renewals tell why. No two notifications of a statement are alike,
-	-- as the server would send one.
+	-- A claim begins to ask the other holders to give up: their renewals return why. No two notifications of a statement are alike,
+	-- as the server would send only one.
 	SELECT pg_notify('holdfast_' || encode(substr(x.id, 1, 8), 'hex'), '0 1 ' || encode(x.id, 'hex') || ' ' || encode($1::bytea, 'hex'))::text, true
 	FROM v, x WHERE v.asks AND x.token <> 0 AND x.broken = '' AND x.expires > v.now
 		AND x.own IS NOT TRUE --mutant:pg-upgrade-notifies-itself
 		AND EXISTS (SELECT FROM x AS o WHERE o.own AND (o.token = 0 OR o.want > o.weight))
 	UNION ALL
-	-- Who holds the name has changed, or what others see of it.
+	-- The holders of the name have changed, or what others see of them.
 	SELECT pg_notify({channel $1}, '')::text, false FROM v
 	WHERE v.announces --mutant:pg-announces
 		AND (v.news

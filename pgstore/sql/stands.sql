@@ -1,6 +1,6 @@
--- Which of the holds stand in their rows as their owner knows them, and of the first there that asks them to give up (another hold whose
--- upgrade is pending, or a waiter), why, and the session that keeps it. $1 names, $2 ids, $3 tokens, $4 the sessions that
--- keep the holds: arrays as text. Writes nothing, and waits for nothing.
+-- Returns which holds are in their rows as their owner knows them, and, for the first claim that asks them to give up (another hold with
+-- a pending upgrade, or a waiter), the reason and the session that keeps it. $1 names, $2 ids, $3 tokens, $4 the sessions that
+-- keep the holds: arrays as text. Writes nothing and waits for nothing.
 SELECT h.i, coalesce(a.asks, ''), coalesce(a.session, '') FROM unnest($1::text::bytea[], $2::text::bytea[], $3::text::bigint[], $4::text::bytea[])
 	WITH ORDINALITY AS h(name, id, token, session, i)
 	JOIN {table} t ON t.name = h.name

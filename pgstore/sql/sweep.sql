@@ -1,7 +1,7 @@
--- Drops rows that nobody has used for so long that their tokens need not be
--- remembered, in $1 blocks of the table from block $2 on, or from one that chance
--- picks if $2 is -1. It returns how many, the block behind them, 0 at the end, and
--- the names there in which nobody has written for so long, but that sessions keep.
+-- Deletes rows that were unused for so long that their tokens need not be
+-- remembered, in $1 blocks of the table from block $2 on, or from a random one
+-- if $2 is -1. It returns how many, the next block, or 0 at the end, and
+-- the names there that were not written for as long, but that sessions keep.
 WITH part AS MATERIALIZED (
 	SELECT begin, begin + $1::bigint AS behind, blocks FROM (
 		SELECT CASE WHEN

@@ -1,4 +1,4 @@
--- Of those that wait in sessions, w: first, who is first, and skipped, how many of the others are ahead of the id $2.
+-- w, about the waiters in sessions: first, which of them is first, and skipped, how many of the others are ahead of the id $2.
 	LATERAL (SELECT coalesce(array_position(t.id, $2::bytea), cardinality(t.id) + 1) AS own OFFSET 0) p,
 	LATERAL (SELECT min(k.o) AS first, greatest(
 			count(*) FILTER (WHERE k.o < p.own) --mutant:pg-those-ahead-are-counted

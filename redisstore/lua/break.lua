@@ -1,6 +1,6 @@
--- Marks a hold as broken, or takes it out of the way.
--- ARGV: 1 id; 2 token, or any of the hold's block, or its fence; 3 reason, as it is stored;
--- 4 "now" to take it out of the way.
+-- Marks a hold as broken, or frees it.
+-- ARGV: 1 id; 2 token, or any of the hold's block, or its upgrade token; 3 reason, as it is stored;
+-- 4 "now" to free it.
 local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -17,7 +17,7 @@ end
 e.reason, e.why, e.keep, e.want = ARGV[3], '', 0, e.weight
 if ARGV[4] == 'now' then
 	e.delay = 0
-	free(e) --mutant:redis-freed-dropped
+	if e.expires > now then free(e) else drop(e) end --mutant:redis-freed-dropped
 else
 	keep(e)
 end

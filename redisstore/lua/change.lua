@@ -1,6 +1,6 @@
 -- Changes the weight of an upgradeable hold.
 -- ARGV: 1 id; 2 token; 3 turn; 4 weight; 5 why it asks the others to give up, or empty.
--- Answers 'G' or 'R', how the hold stands, and of a refusal who is in the way.
+-- Returns 'G' or 'R', the state of the hold, and for a refusal the holds that block it.
 local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -10,8 +10,8 @@ local turn, weight = tonumber(ARGV[3]), tonumber(ARGV[4])
 if e and (e.limit ~= 1073741824 or (e.weight ~= 536870913 and e.fence == 0)) then
 	e, lost = nil, 'I' -- not granted as upgradeable
 end
-local new = false -- that it asks the others to give up, or why
-if e and turn > e.turn then -- else a copy of one that was answered before
+local new = false -- whether it begins to ask the others to give up, or for another reason
+if e and turn > e.turn then -- otherwise it is a copy of a change that was answered before
 	e.turn, e.want = turn, weight
 	if e.want < e.weight then e.weight = e.want end
 	local why = e.want > e.weight and ARGV[5] or ''

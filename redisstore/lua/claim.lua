@@ -1,15 +1,15 @@
--- What an ask does, behind queue.lua. ARGV as of ask.lua.
+-- An ask, behind queue.lua. ARGV as in ask.lua.
 announces = ARGV[6] == 'announce'
 local try, position = string.match(ARGV[4], '^(t?)(%d+)$')
 local own = find(string.sub(ARGV[1], 1, 32))
 if own then
-	-- Looked for before anything is dropped: an expired hold asked for again
-	-- is lost, never a second entry.
+	-- Find it before anything is dropped: an expired hold that is asked for again
+	-- is lost, and never gets a second entry.
 	if own.granted and own.reason ~= '' or own.expires <= now then
 		settle(own.id)
 		return done(lost(own))
 	end
-	local new = false -- that it asks the holders to give up, or why
+	local new = false -- whether it begins to ask the holders to give up, or for another reason
 	if not own.granted then
 		push(own, position)
 		new = own.why ~= ARGV[5] --mutant:redis-asked-once

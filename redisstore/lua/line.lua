@@ -1,8 +1,8 @@
--- The order of few entries: all were read, and are in line. tree.lua has the same
+-- The order of few entries: all were read, and are in the table line. tree.lua has the same
 -- functions for many.
 local find = function(id) return entries[id] or nil end
 
--- Has e end at x; it is gone if that is NEVER.
+-- Sets the end of e to x; NEVER: it is removed.
 local set = function(e, x)
 	e.over, first, n = x, NEVER, 0
 	for i = 1, #line do
@@ -14,7 +14,7 @@ end
 
 local append = function(e) line[#line + 1] = e end
 
--- The earliest end of those ahead of e, and how many they are.
+-- The earliest end of the entries ahead of e, and their number.
 local ahead = function(e)
 	local x, c = NEVER, 0
 	for i = 1, #line do
@@ -26,7 +26,7 @@ local ahead = function(e)
 	return x, c
 end
 
--- The k-th entry, of which some are wanted from there on.
+-- The k-th entry; some after it are needed, too.
 local nth = function(k)
 	for i = 1, #line do
 		if line[i].over < NEVER then k = k - 1 end
@@ -34,7 +34,7 @@ local nth = function(k)
 	end
 end
 
--- Some that are over, at least one if first is past.
+-- Some expired entries, at least one if first has passed.
 local over = function()
 	local out = {}
 	for i = 1, #line do
@@ -43,7 +43,7 @@ local over = function()
 	return out
 end
 
--- The first holds but own, as stored.
+-- The first holds except own, as stored.
 local holders = function(own)
 	local out = {}
 	for i = 1, #line do
@@ -62,7 +62,7 @@ local holds = function()
 	return out
 end
 
--- Why the first waiter that asks does so, or the empty string.
+-- The reason of the first waiter that asks the holders to give up, or the empty string.
 local asked = function()
 	for i = 1, #line do
 		if line[i].over < NEVER and asks(line[i]) then return line[i].why end
@@ -81,7 +81,7 @@ local function enlist()
 		local e = line[i]
 		if e.session then
 			local x, latest = session(e.session)
-			e.expires = x or e.since -- a session that was lost keeps nothing
+			e.expires = x or e.since -- a lost session keeps nothing
 			e.covered = math.max((latest or e.since) + e.delay, e.since + e.keep) --mutant:redis-lost-session-covered
 		end
 		entries[e.id] = e
@@ -104,7 +104,7 @@ local function write()
 		if e.over < NEVER or e.freed then
 			out[#out + 1] = raw(e)
 			local x = e.over
-			if e.freed then x = e.expires end --mutant:redis-name-kept-for-what-is-freed
+			if e.freed then x = ends(e) end --mutant:redis-name-kept-for-what-is-freed
 			if e.session then x = e.covered end --mutant:redis-name-outlives-session
 			if x - now > left then left = x - now end
 		end

@@ -1,5 +1,5 @@
--- Answers what an ask would, and writes nothing. ARGV as of ask.lua.
--- Answers 'P', the newest token that was drawn, and what the ask answers; 'N' for
+-- Returns what an ask would, and writes nothing. ARGV as in ask.lua.
+-- Returns 'P', the newest token drawn, and the answer of the ask; 'N' for
 -- a new grant, whose token is not drawn.
 local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')

@@ -1,23 +1,23 @@
--- The rule of package queue, and the stored form. Before it: s is the string
--- that is stored, or false, and now is the server's time in µs.
+-- The rule of package queue, and the stored form. It follows s, the stored string
+-- or false, and now, the server's time in µs.
 --
--- Up to FEW entries are a string, which is read and written whole (line.lua).
--- More are a hash, of which an operation reads and writes what it needs, however
--- many there are (tree.lua).
+-- Up to FEW entries are stored as a string, which is read and written whole (line.lua).
+-- More are stored as a hash, of which an operation reads and writes only what it needs
+-- (tree.lua).
 local FEW, NEVER, FULL = FEWEST, math.huge, 1073741824 -- FULL is the limit of a lock
 local FIXED = '<dddc32dHBddI4I4I4I4HB'
 
 --@ session.lua
 local last, held, granted, n = 0, 0, 0, 0 -- newest token; weight and number of holds; number of entries
-local limits = {} -- by limit: how many entries have it, and how many of those hold
+local limits = {} -- by limit: how many entries have it, and how many holds
 local first = NEVER -- the earliest end of an entry
 local upgrader = '' -- the id of the hold that wants more
 local big = false -- it is kept as a hash
 local wrote, added, room = false, false, false
-local news, announces = false, false -- who holds the name has changed, or what others see of it; that is published
-local entries, line = {}, {} -- what was read: by id; of a string in the order
+local news, announces = false, false -- the holders of the name have changed, or what others see of them; that is published
+local entries, line = {}, {} -- the entries that were read: by id; those of a string in order
 local changed, gone, woken = {}, {}, {}
-local freed = { changed = false } -- holds that were broken with now: in nobody's way, in no sum and not in the tree
+local freed = { changed = false } -- freed holds: they block nobody, and are in no sum and not in the tree
 
 local function damaged() error('holdfast: damaged', 0) end
 
@@ -32,11 +32,11 @@ local function parse(s, p)
 		token = token, since = since, expires = expires, id = id, keep = keep, delay = delay, fence = fence, limit = limit, weight = weight,
 		want = want, turn = turn, n = n, granted = flags % 2 == 1, shown = flags % 4 >= 2, owner = string.sub(s, tail, text - 1),
 		reason = broken and said or '', -- why it was broken
-		why = not broken and said or '', -- of a waiter, or of a hold whose upgrade is pending: why it asks the other holders to give up
+		why = not broken and said or '', -- for a waiter, or a hold whose upgrade is pending: why it asks the other holders to give up
 		raw = string.sub(s, p, after - 1), -- until it is changed
-		session = flags == 7 and string.sub(s, p + 16, p + 23), -- which keeps it until it is changed
-		covered = 0, -- with one: it may last until then, unless it is changed
-		ones = 0, heavy = 0, entered = 1, -- what of it is in granted and in held, and in limits
+		session = flags == 7 and string.sub(s, p + 16, p + 23), -- the session that keeps it until it is changed
+		covered = 0, -- with a session: the latest end that it may have
+		ones = 0, heavy = 0, entered = 1, -- its parts of granted, held and limits
 		place = 0, over = NEVER, asked = 0, changed = false, freed = false,
 	}
 	if e.granted then e.ones, e.heavy = 1, weight end
@@ -55,13 +55,13 @@ local function raw(e)
 	return e.raw
 end
 
--- The same for others: as it expires now if nobody renews its session.
+-- The same for readers: with the expiry that it has if its session is not renewed.
 local function seen(e)
 	if not e.session then return raw(e) end
 	return string.sub(e.raw, 1, 16) .. struct.pack('<d', e.expires) .. string.sub(e.raw, 25, 101) .. '\3' .. string.sub(e.raw, 103)
 end
 
--- The instant at which e is out of the way, unless it is renewed.
+-- When e stops blocking others, unless it is renewed.
 local function ends(e)
 	if not e.granted then return e.expires end
 	local x = e.expires + e.delay
@@ -72,7 +72,7 @@ end
 -- Whether e waits and asks the holders to give up.
 local function asks(e) return not e.granted and e.why ~= '' end
 
--- Has so many entries more, and so many holds, with the limit of e.
+-- Counts so many more entries and holds with the limit of e.
 local function count(e, some, ones)
 	local c = limits[e.limit]
 	if not c then
@@ -117,8 +117,8 @@ else
 	end
 end
 
--- Has all that is kept of the whole follow from e, which was changed. It is in no
--- session any more: its end is its own, and its owner hears of it.
+-- Updates all sums after a change of e. It is in no
+-- session any more: it has an end of its own, and its owner is notified.
 local function keep(e)
 	local ones, heavy = 0, 0
 	if e.granted then ones, heavy = 1, e.weight end
@@ -148,15 +148,15 @@ local function drop(e)
 	if e.freed then e.freed, freed.changed = false, true end
 end
 
--- Takes a hold that an operator broke out of the way. It stays for its owner to be told
--- why, until he gives it back or it expires: see settle.
+-- Frees a hold that an operator broke. It stays until its owner learns
+-- why and releases it, or until it ends: see settle.
 local function free(e)
 	drop(e)
 	e.ones, e.heavy, e.entered, e.raw, e.session, e.freed = 0, 0, 0, false, false, true
 	entries[e.id], freed[#freed + 1], freed.changed = e, e, true
 end
 
--- Puts a new entry behind all.
+-- Appends a new entry.
 local function add(e)
 	e.ones, e.heavy, e.entered, entries[e.id] = 0, 0, 0, e
 	added = true --mutant:redis-ask-adds
@@ -170,7 +170,7 @@ local function rename(e, id)
 	e.id, e.moved, news = id, true, true --mutant:redis-another-id-is-news
 end
 
--- Makes e expire not before µs from now.
+-- Extends e to µs from now, if it ends earlier.
 local function push(e, us)
 	if now + us > e.expires then
 		e.expires = now + us
@@ -193,8 +193,8 @@ end
 
 local function wake(e, token) woken[#woken + 1] = { id = e.id, token = token } end
 
--- Has the owners of all other holds told that e asks for the name, if it does:
--- they renew, and hear why.
+-- If e asks the holders to give up, notifies the owners of all other holds:
+-- they renew, and learn why.
 local call = function(e)
 	if e.why == '' then return end
 	for _, h in ipairs(holds()) do
@@ -208,18 +208,18 @@ local function upgrading()
 	if e and e.expires > now then return e end
 end
 
--- Drops what is over and gives room in order. A grant of the entry of self is
--- no one else's news. If nothing came free then who is next does not fit, as he
--- did not before.
+-- Drops expired entries and grants waiters in order. A grant of the entry of self
+-- notifies no one. If nothing came free, the next waiter does not fit, as
+-- before.
 local function settle(self)
 	while first <= now do
 		for _, e in ipairs(over()) do drop(e) end
 	end
 	for _, e in ipairs(freed) do
-		if e.freed and e.expires <= now then drop(e) end --mutant:redis-freed-expires
+		if e.freed and ends(e) <= now then drop(e) end --mutant:redis-freed-expires
 	end
 	local e = upgrading()
-	if e then -- before all that wait
+	if e then -- before all waiters
 		if held - e.weight + e.want > FULL then return end
 		e.weight, e.fence, e.why = e.want, draw(1), ''
 		keep(e)
@@ -227,7 +227,7 @@ local function settle(self)
 	elseif upgrader == '' and not room then --mutant:redis-void-upgrade
 		return
 	end
-	local some = 1 -- to be let in: more are read at once as more are
+	local some = 1 -- how many to read at once: more as more are granted
 	while granted < n do
 		e, some = nth(granted + 1, some), math.min(2 * some, 100)
 		if held + e.weight > least(2, e.limit) then break end --mutant:redis-heeds-holders-limits
@@ -241,7 +241,7 @@ local function settle(self)
 	end
 end
 
--- The holds that are freed, in the order of the queue.
+-- The freed holds, in the order of the queue.
 local function apart()
 	local out = {}
 	for _, e in ipairs(freed) do
@@ -251,8 +251,8 @@ local function apart()
 	return out
 end
 
--- Stores what was changed (RETENTION is how long the token outlives the last
--- entry, in ms), wakes those who were granted, and answers.
+-- Stores the changes (RETENTION is how long the token outlives the last
+-- entry, in ms), notifies the granted waiters, and returns the answer.
 local function done(answer)
 	if wrote then
 		if n == 0 or not big and n <= FEW then
@@ -264,8 +264,8 @@ local function done(answer)
 		end
 	end
 	for _, e in ipairs(woken) do
-		-- Last, and not fatal: a script that fails is not undone, and a waiter
-		-- looks by itself.
+		-- Last, and not fatal: a failing script is not undone, and a waiter
+		-- polls anyway.
 		local channel = string.match(KEYS[1], '^[^{]*') .. 'hint:' .. string.sub(e.id, 1, 16)
 		redis.pcall('PUBLISH', channel, e.token .. ' ' .. e.id .. ' ' .. KEYS[1]) --mutant:redis-denied-publish
 	end
@@ -273,8 +273,8 @@ local function done(answer)
 	return answer
 end
 
--- Answers with what is its owner's from now on, or for longer. That is written
--- even if nothing was changed: WAIT confirms only what its own connection has
+-- Returns an answer that grants or extends something. It writes
+-- even if nothing was changed, as WAIT confirms only what its own connection has
 -- written.
 local function give(answer)
 	wrote = true --mutant:redis-give-writes
@@ -292,19 +292,19 @@ local function hold(id, token)
 	return e
 end
 
--- The same, if its owner may go on with it.
+-- The same, if its owner may still use it.
 local function sound(id, token)
 	local e, answer = hold(id, token)
 	if e and e.reason ~= '' then return nil, lost(e) end
 	return e, answer
 end
 
--- How the hold stands, for its owner.
+-- The state of the hold, for its owner.
 local function told(e)
 	return struct.pack('<dddI4I4H', last, e.token, e.fence, e.weight, e.want, e.n)
 end
 
--- What a refusal tells of those ahead of e, or of all; but for the hold own.
+-- What a refusal reports about the entries ahead of e, or about all, except the hold own.
 local function obstacles(e, own)
 	local holding, x, c = granted, nil, nil
 	if own then
@@ -313,7 +313,7 @@ local function obstacles(e, own)
 	end
 	if e then x, c = ahead(e) else x, c = first, n end
 	if own then set(own, ends(own)) end
-	-- Its want keeps more out than its weight, and ends sooner.
+	-- What it wants blocks more than its weight does, and ends sooner.
 	local up = upgrading()
 	if up and up ~= own and up.expires < x then x = up.expires end
 	local left = 0
@@ -321,8 +321,8 @@ local function obstacles(e, own)
 	return struct.pack('<dddI4I4', now, last, left, holding, c - holding) .. holders(own)
 end
 
--- Ends e for its owner: it goes, unless it is a hold whose token was shown and
--- whose minimum hold is not over. There is no lock delay then.
+-- Ends e for its owner: it is removed, unless it is a hold whose token was used and
+-- whose minimum hold has not passed. There is no lock delay then.
 local function leave(e)
 	e.expires, e.delay = now, 0
 	if ends(e) <= now then return drop(e) end

@@ -1,11 +1,11 @@
 -- Renews the holds of some names with one write, that of their session, or moves
--- holds into a new session. Each has to be alone on its name, and to have nothing new
--- to store; of any other the answer is 'x', and nothing was done.
+-- holds into a new session. A hold must be alone on its name and have nothing new
+-- to store; for any other the answer is 'x', and nothing is done.
 -- KEYS: 1 the session; then the names.
 -- ARGV: 1 the session's id, 8 bytes; 2 TTL in µs; 3 0 to renew, or how many holds
--- a new session is to keep at least; then for each name: id, token and newest token
+-- a new session must keep at least; then for each name: id, token and newest token
 -- used (float64 each), owner.
--- Answers 'H', and for each name 'H' and how the hold stands, or 'x'; or 'L' if the
+-- Returns 'H', and for each name 'H' and the state of the hold, or 'x'; or 'L' if the
 -- session has ended, or is too old.
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -24,14 +24,14 @@ else
 	session('\0\0\0\0\0\0\0\0') -- may scripts of names read it? --mutant:redis-session-readable
 end
 
--- How the hold of a name stands, if the session can keep it or does, and what is
--- to be stored for that.
+-- The state of the hold of a name, if the session keeps it or can, and what must
+-- be stored for that.
 local function kept(key, s, a)
 	if not s then return end -- it was forgotten, or is a hash --mutant:redis-session-names-read
 	if #s < 113 or string.sub(s, 1, 3) ~= 'hf3' then return end
 	local last, token, since, expires, id, keep, owner, broken, delay, fence, limit, weight, want, turn, n, flags = struct.unpack('<ddddc32dHBddI4I4I4I4HB', s, 4)
 	local its, first, used, from = struct.unpack('<c32dd', a)
-	-- Somebody else is there, or it is gone.
+	-- Another entry is there, or the hold is gone.
 	if #s ~= 113 + owner or id ~= its or token ~= first then return end --mutant:redis-session-of-whom
 	if broken > 0 or want ~= weight or used - token > turn then return end
 	if from <= #a and string.sub(a, from) ~= string.sub(s, 114) then return end

@@ -1,7 +1,7 @@
 -- The order of many entries, in the fields of a hash: "h", the head; for each
--- entry its id, and "#" and its place, which has the id; "x", the holds that are freed; and
--- "t", level, ":" and number for each node of a tree over the places. A node has of each child the
--- earliest end, then of each how many entries there are, then how many of those ask the
+-- entry its id, and "#" and its place, whose value is the id; "x", the freed holds; and
+-- "t", level, ":" and number for each node of a tree over the places. A node has the earliest end
+-- below each child, then the number of entries below each, then the number of those that ask the
 -- holders to give up.
 local scatter, unpacked, spared
 
@@ -9,10 +9,10 @@ local function tree(head)
 	local FAN = FANOUT -- children of a node
 	local NODE = '<' .. string.rep('d', FAN) .. string.rep('I4', 2 * FAN)
 	local HEAD = '<c3dI4dI4I4dddBB'
-	local ids, nodes, unread, dirty = {}, {}, {}, {} -- ids by place; nodes by field: as tables, as they came, and those changed
+	local ids, nodes, unread, dirty = {}, {}, {}, {} -- ids by place; nodes by field: parsed, as read, and those that were changed
 	local tail, levels = 0, 1 -- the next place, and the height
-	local asking = 0 -- how many ask
-	local covered, longer = 0, false -- up to when the key lives, less RETENTION; that has to be made longer
+	local asking = 0 -- how many ask the holders to give up
+	local covered, longer = 0, false -- until when the key lives, without RETENTION; whether that must be extended
 
 	unpacked = function(v)
 		if #v < 110 then damaged() end
@@ -24,7 +24,7 @@ local function tree(head)
 		return e
 	end
 
-	-- The holds that are freed.
+	-- The freed holds.
 	spared = function(v)
 		local p = 1
 		while p <= #v do
@@ -54,7 +54,7 @@ local function tree(head)
 		return t
 	end
 
-	-- Reads the nodes above a place at once.
+	-- Reads all nodes above a place in one call.
 	local function path(place)
 		local some = {}
 		for l = 0, levels - 1 do
@@ -81,7 +81,7 @@ local function tree(head)
 		return e or nil
 	end
 
-	-- Reads the ids at some places at once.
+	-- Reads the ids at some places in one call.
 	local function learn(places)
 		local fields, of = {}, {}
 		for _, p in ipairs(places) do
@@ -91,7 +91,7 @@ local function tree(head)
 		for j, id in ipairs(redis.call('HMGET', KEYS[1], unpack(fields))) do ids[of[j]] = id or damaged() end
 	end
 
-	-- The same of the entries.
+	-- The same for entries.
 	local function fetch(places)
 		learn(places)
 		local fields = {}
@@ -106,13 +106,13 @@ local function tree(head)
 		local c, a, place = 1, 0, e.place
 		if x < NEVER and asks(e) then a = 1 end
 		if x == e.over and a == e.asked then return end
-		if x == NEVER then c = 0 elseif x > covered then covered, longer = x + 60000000, true end -- not each time
+		if x == NEVER then c = 0 elseif x > covered then covered, longer = x + 60000000, true end -- so that this is not needed each time
 		if big and not nodes['t0:' .. math.floor(place / FAN)] then path(place) end
 		e.over, e.asked = x, a
 		for l = 0, levels - 1 do
 			local i = math.floor(place / FAN)
 			local j, t = place - i * FAN + 1, node(l, i)
-			if t[j] == x and t[FAN + j] == c and t[2 * FAN + j] == a then return end -- so nothing is different above
+			if t[j] == x and t[FAN + j] == c and t[2 * FAN + j] == a then return end -- nothing above changes
 			t[j], t[FAN + j], t[2 * FAN + j] = x, c, a --mutant:redis-tree-counts
 			mark(t)
 			x, c, a = NEVER, 0, 0
@@ -152,7 +152,7 @@ local function tree(head)
 
 	ahead = function(e) return below(levels - 1, 0, e.place) end
 
-	-- Where the k-th entry is, or the k-th of those that ask, by the numbers in a node from there on.
+	-- The place of the k-th entry, or of the k-th that asks, by the numbers that begin there in a node.
 	local function place(k, from)
 		local i = 0
 		for l = levels - 1, 0, -1 do
@@ -235,7 +235,7 @@ local function tree(head)
 		return entries[ids[p]].why
 	end
 
-	-- Writes what was changed.
+	-- Writes the changes.
 	scatter = function()
 		local ms = string.format('%.0f', RETENTION + math.ceil((covered - now) / 1000))
 		local head = struct.pack(HEAD, 'hf3', last, asking, held, granted, n, tail, first, covered, levels, #upgrader) .. upgrader
@@ -290,7 +290,7 @@ local function tree(head)
 		if not ok then damaged() end
 		return
 	end
-	-- The string becomes a hash. The first write is one that a full server refuses.
+	-- The string becomes a hash. A full server refuses the first write.
 	redis.call('SET', KEYS[1], s, 'KEEPTTL') --mutant:redis-grows-refused
 	redis.call('DEL', KEYS[1])
 	changed, gone, first, n = {}, {}, NEVER, 0
@@ -303,7 +303,7 @@ local function tree(head)
 			set(e, x)
 		elseif e.freed then
 			append(e) --mutant:redis-freed-has-place
-			covered, freed.changed = math.max(covered, e.expires), true
+			covered, freed.changed = math.max(covered, ends(e)), true
 		end
 	end
 end

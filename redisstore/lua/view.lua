@@ -1,10 +1,10 @@
--- Answers the server's time in µs, and what is stored: of a hash what a string
--- of it would be, and of an entry that a session keeps, what it would be by itself.
+-- Returns the server's time in µs, and what is stored: a hash as the equal string, and an entry
+-- that a session keeps as it would be without the session.
 -- Writes nothing.
 local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
 --@ session.lua
-if s == '' then s = '?' end -- something is there, and it is not ours
+if s == '' then s = '?' end -- it is not in our form
 if s and string.sub(s, 1, 3) == 'hf3' then
 	local p = 12
 	while p + 101 <= #s do

@@ -1,5 +1,5 @@
--- Put before every script. The fence's key is the last of KEYS, the token and
--- whether to raise the last of ARGV; the script behind it sees none of them.
+-- Precedes every script. The fence's key is the last of KEYS; the token and
+-- whether to raise the fence are the last of ARGV. The script behind it sees none of them.
 -- Tokens are compared as digits: Lua's numbers are exact to 2^53 only.
 do
 	local key = table.remove(KEYS) --mutant:redisguard-key-hidden

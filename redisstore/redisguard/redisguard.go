@@ -1,11 +1,11 @@
-// Package redisguard checks fencing tokens at Redis keys that a lock protects: each call
-// runs one script, which refuses a token older than the newest it has seen, and
-// otherwise does the work, atomically.
+// Package redisguard checks fencing tokens at Redis keys that a lock protects. Each call
+// runs one script, which refuses a token older than the newest one seen and otherwise does
+// the work, atomically.
 //
 //	err := redisguard.Do(ctx, client, lease, "SET", "invoice:42", "sent").Err()
 //
 // See package [github.com/holdfast-go/holdfast/guard] for the rule. A late holder gets a
-// [guard.StaleError]. All writers of these keys have to use this package: Redis itself
+// [guard.StaleError]. All writers of these keys must use this package, because Redis itself
 // has no fences.
 //
 // # Stored form
@@ -16,19 +16,19 @@
 // Each hash tag is thus a resource of its own, with a fence of its own: a holder raises
 // it with its first call on a key of that tag.
 //
-// A fence has no expiry: without it a late holder could write. It may be deleted with
-// the keys that it guards. The server must not evict it: maxmemory-policy noeviction, or
-// one that evicts only keys with an expiry.
+// A fence has no expiry, because without it a late holder could write. You may delete it
+// together with the keys that it guards. The server must not evict it: set maxmemory-policy
+// to noeviction, or to a policy that evicts only keys with an expiry.
 //
 // # Guarantees
 //
 // Those of the server: a fail-over or a restart can lose the fence together with the
-// writes since.
+// latest writes.
 //
 // # Rights
 //
-// Keys holdfast:fence:* and the guarded ones; the commands EVALSHA, EVAL, GET and SET,
-// and those to be run.
+// Keys holdfast:fence:* and the guarded keys; the commands EVALSHA, EVAL, GET and SET, and
+// the commands that you run.
 package redisguard
 
 import (
@@ -48,28 +48,29 @@ import (
 //go:embed check.lua
 var files embed.FS
 
-// check is what is put before every script.
+// check is prepended to every script.
 var check = embedded.Text("check.lua", files)
 
-// A Script is a Lua script of the caller's that runs only under a token which is
-// not too old. It is safe for concurrent use.
+// A Script is a Lua script of yours that runs only if the token is not too old. It is safe
+// for concurrent use.
 type Script struct{ script *redis.Script }
 
-// NewScript makes a Script of Lua source, which finds KEYS and ARGV as given to
-// Run. It cannot begin with a #! line.
+// NewScript makes a Script from Lua source. KEYS and ARGV in it are those given to Run. The
+// source cannot begin with a #! line.
 func NewScript(src string) *Script { return &Script{redis.NewScript(check + src)} }
 
-// Run runs the script unless the keys have seen a newer token: the check and the script are
-// one atomic step. The keys, one at least, must have the same hash tag, or be the same key, on
-// a single server too.
+// Run runs the script unless the keys have seen a newer token. The check and the script are
+// one atomic step. At least one key is needed, and all keys must have the same hash tag or be
+// the same key, even on a single server.
 //
-// The error of the result is a [guard.StaleError] if the token is too old: then nothing was
-// done. It matches [holdfast.ErrInvalid] if the keys or the client are unsuitable, or is that
-// of [guard.Raises]; then nothing was sent. It matches [holdfast.ErrCorrupt] if the value at
-// the fence's key is not a fence. All others are the script's and the client's. A client that
-// repeats unanswered commands, as go-redis does, may run the script twice, as any command.
+// The error of the result is a [guard.StaleError] if the token is too old; nothing was done
+// then. It matches [holdfast.ErrInvalid], or is an error of [guard.Raises], if the keys, the
+// client or the lease are unsuitable; nothing was sent then. It matches
+// [holdfast.ErrCorrupt] if the value at the fence's key is not a fence. Other errors come
+// from the script or the client. A client that retries unanswered commands, as go-redis
+// does, may run the script twice, like any command.
 //
-// The client is any client of go-redis, but not a pipeline.
+// The client can be any go-redis client, but not a pipeline.
 func (s *Script) Run(ctx context.Context, client redis.Scripter, l guard.Lease, keys []string, args ...any) *redis.Cmd {
 	raises, err := guard.Raises(l)
 	var fence string
@@ -84,7 +85,7 @@ func (s *Script) Run(ctx context.Context, client redis.Scripter, l guard.Lease, 
 		cmd.SetErr(err)
 		return cmd
 	}
-	token := l.Token() // after the mode: one of before an upgrade is too small for a write
+	token := l.Token() // after Raises: a token from before an upgrade is too small for a write
 	raise := "0"
 	if raises {
 		raise = "1"
@@ -98,7 +99,7 @@ func (s *Script) Run(ctx context.Context, client redis.Scripter, l guard.Lease, 
 	return cmd
 }
 
-// refusal makes of the script's own errors those that this package promises.
+// refusal turns the errors of check.lua into the documented ones.
 func refusal(err error, l guard.Lease, token int64, fence string) error {
 	text, stale := strings.CutPrefix(err.Error(), "HOLDFASTSTALE ")
 	if newest, bad := strconv.ParseInt(text, 10, 64); stale && bad == nil {
@@ -112,27 +113,26 @@ func refusal(err error, l guard.Lease, token int64, fence string) error {
 
 var command = NewScript(`return redis.call(table.remove(ARGV, 1), KEYS[1], unpack(ARGV))`)
 
-// Do runs one command whose first argument is its only key, such as SET, HSET,
-// INCR or GET, unless the key has seen a newer token. A command that reads is
-// guarded as well, and raises the fence before it reads. See [Script.Run] for
-// the errors.
+// Do runs one command whose first argument is its only key, such as SET, HSET, INCR or
+// GET, unless the key has seen a newer token. A command that reads is guarded as well, and
+// raises the fence before it reads. See [Script.Run] for the errors.
 func Do(ctx context.Context, client redis.Scripter, l guard.Lease, cmd, key string, args ...any) *redis.Cmd {
 	return command.Run(ctx, client, l, []string{key}, append([]any{cmd}, args...)...)
 }
 
 var nothing = NewScript(`return 1`)
 
-// Check raises the fence, or only compares with it under a read lease, for all keys
-// with the hash tag of this one. Call it before reading keys by other means than
-// this package. See [Script.Run] for the errors.
+// Check raises the fence of all keys with the hash tag of this key; with a read lease it
+// only compares. Call it before you read keys by other means than this package. See
+// [Script.Run] for the errors.
 func Check(ctx context.Context, client redis.Scripter, l guard.Lease, key string) error {
 	return nothing.Run(ctx, client, l, []string{key}).Err()
 }
 
-// Forget deletes the fence of a name for all keys with the hash tag of this one,
-// together with what the lock protects there. From then on any token passes: see
-// [guard.Dialect.Forget] for when that is safe. Errors: holdfast.ErrInvalid if the
-// key can have no fence, with nothing sent; else the client's.
+// Forget deletes the fence of a name for all keys with the hash tag of this key. Call it
+// when you delete what the lock protects there: from then on any token passes. See
+// [guard.Dialect.Forget] for when that is safe. Errors: holdfast.ErrInvalid if the key can
+// have no fence, with nothing sent; otherwise the client's.
 func Forget(ctx context.Context, client redis.Cmdable, name, key string) error {
 	fence, err := fenceKey(name, []string{key}) //mutant:redisguard-forgotten-name
 	if err != nil {
@@ -141,7 +141,7 @@ func Forget(ctx context.Context, client redis.Cmdable, name, key string) error {
 	return client.Del(ctx, fence).Err() //mutant:redisguard-forgets
 }
 
-// fenceKey is where the fence of the name is kept for the keys.
+// fenceKey returns the key of the name's fence for these keys.
 func fenceKey(name string, keys []string) (string, error) {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("guard %q: %w: %s", name, holdfast.ErrInvalid, fmt.Sprintf(format, args...))
@@ -161,9 +161,9 @@ func fenceKey(name string, keys []string) (string, error) {
 	return "holdfast:fence:{" + first + "}:" + name, nil //mutant:redisguard-fence-slot
 }
 
-// hashTag is the part of the key that a Cluster makes its slot of: what is in
-// the first braces, if they are not empty, else all of it. It returns false if
-// that cannot be put into braces.
+// hashTag returns the part of the key that a Cluster hashes to a slot: the text in the
+// first braces if it is not empty, otherwise the whole key. It returns false if that
+// text cannot be put into braces.
 func hashTag(key string) (string, bool) {
 	if _, after, found := strings.Cut(key, "{"); found {
 		if tag, _, closed := strings.Cut(after, "}"); closed && tag != "" { //mutant:redisguard-empty-braces

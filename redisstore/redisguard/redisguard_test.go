@@ -63,14 +63,14 @@ func stale(t testing.TB, err error, token, fence int64) {
 	t.Helper()
 	var s *guard.StaleError
 	if !errors.As(err, &s) || s.Token != token || s.Fence != fence || !errors.Is(err, holdfast.ErrLost) {
-		t.Fatalf("%v, want token %d to be stale behind %d", err, token, fence)
+		t.Fatalf("got %v, want token %d to be stale behind %d", err, token, fence)
 	}
 }
 
 func same[T comparable](t testing.TB, what string, have, want T) {
 	t.Helper()
 	if have != want {
-		t.Fatalf("%s: %v, want %v", what, have, want)
+		t.Fatalf("%s: got %v, want %v", what, have, want)
 	}
 }
 
@@ -117,12 +117,12 @@ func TestGuard_APausedHolderWritesLate(t *testing.T) {
 				fine(t, deposit(n, key, "the next one", c.guarded, func() {}))
 			})
 			if l.Valid() {
-				t.Fatal("two have the lock")
+				t.Fatal("two claims hold the lock")
 			}
 			if !c.guarded {
 				fine(t, err)
 			} else if !errors.Is(err, holdfast.ErrLost) {
-				t.Errorf("%v, want a refusal that matches ErrLost", err)
+				t.Errorf("got %v, want a refusal that matches ErrLost", err)
 			}
 			all := client.HGetAll(t.Context(), key).Val()
 			same(t, "stored", all["by"]+" "+all["balance"], c.want)
@@ -209,7 +209,7 @@ func TestGuard_ARefusedScriptDoesNothing(t *testing.T) {
 	fails := redisguard.NewScript(`return redis.error_reply('MINE it failed')`)
 	err = fails.Run(t.Context(), client, writer(t, 12), keys).Err()
 	if err == nil || err.Error() != "MINE it failed" {
-		t.Fatalf("%v, want the script's own error", err)
+		t.Fatalf("got %v, want the script's own error", err)
 	}
 	stale(t, both.Run(t.Context(), client, writer(t, 11), keys, "late", "late").Err(), 11, 12)
 }
@@ -234,11 +234,11 @@ func TestGuard_WhatLandsIsInTheOrderOfTheTokens(t *testing.T) {
 	fine(t, client.LRange(t.Context(), key, 0, -1).ScanSlice(&landed))
 	for i := range landed {
 		if i > 0 && landed[i] < landed[i-1] {
-			t.Fatalf("token %d landed after %d", landed[i], landed[i-1])
+			t.Fatalf("token %d was written after %d", landed[i], landed[i-1])
 		}
 	}
 	if len(landed) == 0 || len(landed) == 800 {
-		t.Fatalf("%d of 800 landed", len(landed))
+		t.Fatalf("got %d of 800 writes", len(landed))
 	}
 }
 
@@ -289,13 +289,13 @@ func TestGuard_WhatCannotBeGuardedIsAnError(t *testing.T) {
 	client, key := connect(t), t.Name()
 	err := redisguard.Check(t.Context(), client, made{key, 1, holdfast.ModeSlots}, key)
 	if !errors.Is(err, holdfast.ErrUnsupported) || !strings.Contains(err.Error(), "several hold at a time") {
-		t.Errorf("%v, want an error that says why slots have no fence", err)
+		t.Errorf("got %v, want an error that says why slots have no fence", err)
 	}
 	if err := redisguard.Check(t.Context(), client, made{key, 0, holdfast.ModeWrite}, key); !errors.Is(err, holdfast.ErrInvalid) {
-		t.Errorf("%v, want ErrInvalid", err)
+		t.Errorf("got %v, want ErrInvalid", err)
 	}
 	if err := redisguard.Check(t.Context(), client.Pipeline(), writer(t, 1), key); !errors.Is(err, holdfast.ErrInvalid) {
-		t.Errorf("%v, want ErrInvalid", err)
+		t.Errorf("got %v, want ErrInvalid", err)
 	}
 	fence := "holdfast:fence:{" + key + "}:" + key
 	for _, bad := range []string{"", "x", "12x", "-1"} {
@@ -308,7 +308,7 @@ func TestGuard_WhatCannotBeGuardedIsAnError(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := redisguard.Check(ended, client, writer(t, 1), key); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want the context's error", err)
+		t.Errorf("got %v, want the context's error", err)
 	}
 }
 

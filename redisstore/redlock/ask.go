@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// maxRounds bounds how often an ask goes out again at once because it has
-	// room on enough nodes, and its number was too small or too large for them.
+	// maxRounds bounds how often an ask is repeated at once because it fits on enough nodes
+	// but its number was too small or too large for them.
 	maxRounds = 4
-	// splitPlace is how long a try that is divided among nodes keeps its position,
-	// while those that came first come to win.
+	// splitPlace is how long a try that is split among nodes keeps its position, while the
+	// claims that came first win.
 	splitPlace = time.Second
-	// splitLook is when a claim that some nodes grant, and no other holds, asks
-	// again even if no notification comes.
+	// splitLook is when a claim that some nodes grant, and that no other hold blocks, asks
+	// again even without a notification.
 	splitLook = 20 * time.Millisecond
 )
 
@@ -44,10 +44,9 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	case err == nil && (a.Granted || !cl.Try):
 		return a, nil
 	case err != nil && placed && !store.Definite(err):
-		return a, err // the engine says when a position is given up
+		return a, err // the engine decides when the position is given up
 	}
-	// Nothing is to be left: a minority that keeps a grant would close its nodes
-	// to others.
+	// Leave nothing behind: grants of a minority would block other claims on those nodes.
 	out := s.giveBack(cl) //mutant:redlock-late-grant-given-back
 	if err == nil {
 		s.givenBack(ctx, out, need)
@@ -60,8 +59,8 @@ func (s *Store) ended(what, name string, err error) error {
 	return fmt.Errorf("%w: %s %q on %s: %w", store.ErrUnavailable, what, name, s.address, err)
 }
 
-// askAgain answers for a claim that holds: it is renewed, and has the same
-// token.
+// askAgain answers for a claim that is held already: it renews the hold and returns the
+// same token.
 func (s *Store) askAgain(ctx context.Context, cl *claim, c *store.Claim) (store.Answer, error) {
 	from := store.Now()
 	h := store.Hold{Name: c.Name, ID: c.ID, Token: cl.p, TTL: c.TTL}
@@ -78,11 +77,11 @@ func (s *Store) granted(cl *claim, ttl time.Duration, from store.Instant) store.
 	}
 }
 
-// drift is how much the nodes' clocks may gain on the local one within a TTL.
+// drift is how much the nodes' clocks may gain on the local clock within a TTL.
 func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond } //mutant:redlock-drift
 
-// acquire asks all nodes, once more at once where the number has to be another
-// one; and a try that is divided among the nodes until one has won.
+// acquire asks all nodes. It repeats the ask at once if the number must change, and repeats
+// a try that is split among the nodes until one claim has won.
 func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer, error) {
 	begun, split := store.Now(), false
 	for round, again := 1, 0; ; round++ {
@@ -96,7 +95,7 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 			place = min(place, splitPlace)
 		}
 		if mode == "" {
-			s.claims.mu.Lock() // the sweep of another claim's ask reads it
+			s.claims.mu.Lock() // the sweep in another claim's ask reads it
 			cl.place = sent.Add(place)
 			s.claims.mu.Unlock()
 		}
@@ -113,7 +112,7 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 		case len(t.lost) > len(s.nodes)-need:
 			return store.Answer{}, t.lossReason()
 		case len(t.lost) > 0 && len(t.refused) == 0 && store.Now() >= begun.Add(cl.TTL-drift(cl.TTL)):
-			// The grants of an earlier round have expired by now.
+			// The grants of an earlier round have expired.
 			return store.Answer{}, s.tooLong(cl)
 		case t.mismatches > len(s.nodes)-need:
 			return store.Answer{}, &store.MismatchError{Have: t.have, Want: cl.Limit}
@@ -131,7 +130,7 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 			return store.Answer{}, s.indeterminate("ask for", cl.Name, t.answered(), need, t.errs)
 		}
 		if cl.Try && !t.decided(cl) && store.Now().Sub(begun) < min(s.timeout, cl.TTL/2) {
-			// Several tried at once and none has enough: each takes a position, and gives
+			// Several claims try at once and none has enough votes: each takes a position, and gives
 			// up if it sees an earlier one.
 			split = true
 			if round > 2 {
@@ -147,7 +146,7 @@ func (s *Store) tooLong(cl *claim) error {
 	return fmt.Errorf("%w: ask for %q on %s: the answers took longer than the TTL, %v", store.ErrUnavailable, cl.Name, s.address, cl.TTL)
 }
 
-// pause is for others to give up in: nothing is sent meanwhile.
+// pause gives other claims time to give up.
 func (s *Store) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -157,8 +156,8 @@ func (s *Store) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// askAll asks all nodes with the claim's newest number, and returns when that
-// is decided, or will not be soon.
+// askAll asks all nodes with the claim's newest number. It returns when the outcome is
+// decided, or will not be soon.
 func (s *Store) askAll(ctx context.Context, cl *claim, place time.Duration, mode string, need int) *tally {
 	args := s.askCall(cl, place, mode)
 	out := make(chan reply, len(s.nodes))
@@ -184,10 +183,10 @@ func (s *Store) askCall(cl *claim, place time.Duration, mode string) []any {
 		strconv.FormatInt(micros(place), 10), strconv.FormatInt(keep.Milliseconds(), 10), openRecord(s.maxTTL), mode, why)...)
 }
 
-// collect passes on replies until enough says so, all have come, or the time has
-// passed. Once it could go on without the rest (nil: never), it waits for them
-// only a little longer; and not at all if without says so of the missing nodes
-// (nil: no). It returns an error for each node that did not answer in time.
+// collect passes on replies until enough returns true, all have come, or the time limit has
+// passed. Once would returns true the rest is not needed: then it waits only a little
+// longer, and not at all if without returns true for the missing nodes. would and without
+// may be nil. It returns an error for each node that did not answer in time.
 func (s *Store) collect(ctx context.Context, out <-chan reply, n int, limit time.Duration, enough func(reply) bool,
 	would func() bool, without func(missing uint32) bool) (late []error) {
 	var timer *time.Timer
@@ -239,8 +238,8 @@ func (s *Store) collect(ctx context.Context, out <-chan reply, n int, limit time
 	return nil
 }
 
-// slow reports whether all of these nodes have been much slower than the
-// others, each time of late.
+// slow reports whether each of the missing nodes has recently been much slower than the
+// fastest of the others.
 func (s *Store) slow(missing uint32) bool {
 	var best time.Duration
 	for _, n := range s.nodes {
@@ -256,14 +255,14 @@ func (s *Store) slow(missing uint32) bool {
 	return best > 0
 }
 
-// giveBack releases all entries of the claim on every node, in the background;
-// nodes that are down get the release when they are back.
+// giveBack releases all entries of the claim on every node, in the background. A node that
+// is down gets the release when it is back.
 func (s *Store) giveBack(cl *claim) <-chan reply {
 	return s.releaseAll(s.ctx, store.Hold{Name: cl.Name, ID: cl.ID, Announce: cl.Announce}, cl)
 }
 
-// givenBack waits until those nodes have released it that the next needs, and
-// others that answer soon.
+// givenBack waits until as many nodes have released it as the next claim needs, and a
+// little longer for the others.
 func (s *Store) givenBack(ctx context.Context, out <-chan reply, need int) {
 	open := 0
 	would := func() bool { return open >= need } //mutant:redlock-given-back-for-the-next

@@ -59,7 +59,7 @@ func TestNoVoteIsRestoredAfterItsRelease(t *testing.T) {
 			}
 		}
 		if want := map[bool]int{false: 1}[released]; votes != want {
-			t.Errorf("released: %v: %d votes are given back, want %d", released, votes, want)
+			t.Errorf("released %v: got %d votes restored, want %d", released, votes, want)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestAReturningNodeGetsMissedReleasesFirst(t *testing.T) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if n.state == up && len(n.waiting()) == 0 {
-			t.Error("the node can be asked, and has not been told yet")
+			t.Error("the node is in use, but its missed releases were not sent")
 		}
 		return n.state == up
 	})
@@ -111,7 +111,7 @@ func TestReleasesThatFailAsTheirNodeComesBackAreOwed(t *testing.T) {
 			state, stranded := n.state, n.state == up && len(n.owed) > 0
 			n.mu.Unlock()
 			if stranded {
-				t.Fatal("the node is in use, and nobody tells it what it is owed")
+				t.Fatal("the node is in use, but its owed releases are not sent")
 			}
 			if state != up {
 				n.joined()
@@ -151,10 +151,10 @@ func TestAMailboxOpenedAfterWatchMakesAllWaitersPoll(t *testing.T) {
 		}
 		w.report(err)
 		if polls != c.polls {
-			t.Errorf("%s: everybody polls %d times, want %d", c.name, polls, c.polls)
+			t.Errorf("%s: all waiters poll %d times, want %d", c.name, polls, c.polls)
 		}
 		if w.report(nil); polls != c.polls+1 {
-			t.Errorf("%s, and opened again: everybody polls %d times, want %d", c.name, polls, c.polls+1)
+			t.Errorf("%s, and opened again: all waiters poll %d times, want %d", c.name, polls, c.polls+1)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestARenewalThatMovesAHoldIsInTheLaneOfItsOwner(t *testing.T) {
 		cancel()
 		<-done
 		if in != c.in {
-			t.Errorf("%s: in lane %d, want %d", c.name, in, c.in)
+			t.Errorf("%s: got lane %d, want %d", c.name, in, c.in)
 		}
 	}
 }

@@ -47,16 +47,16 @@ func TestItIsGrantedExactlyWhenAMajorityIsFree(t *testing.T) {
 				}
 				a := mustAsk(t, s, c)
 				if want := n-taken > n/2; a.Granted != want {
-					t.Errorf("%d nodes, of which %0*b are taken, a try %v: granted %v", n, n, set, try, a.Granted)
+					t.Errorf("%d nodes, %0*b occupied, a try %v: got granted %v", n, n, set, try, a.Granted)
 				}
 				if !a.Granted && len(a.Holders) == 0 {
-					t.Errorf("%d nodes, of which %0*b are taken: refused for nobody: %+v", n, n, set, a)
+					t.Errorf("%d nodes, %0*b occupied: got a refusal without a holder: %+v", n, n, set, a)
 				}
 				if err := s.Release(t.Context(), store.Hold{Name: name, ID: c.ID}); err != nil {
 					t.Error(err)
 				}
 				if st := listed(t, s, name); taken <= n/2 && len(st.Entries) != 0 {
-					t.Errorf("%d nodes, of which %0*b are taken: listed as %+v", n, n, set, st)
+					t.Errorf("%d nodes, %0*b occupied: got %+v listed", n, n, set, st)
 				}
 			}
 		}
@@ -90,7 +90,7 @@ func TestAnInvalidURLIsAnErrorBeforeAnyIO(t *testing.T) {
 		t.Errorf("a semaphore of 2 on 3 nodes: %v, want ErrUnsupported", err)
 	}
 	if _, err := s.Change(t.Context(), store.Hold{Name: "x"}, 1, store.Full); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("an upgrade: %v, want ErrUnsupported", err)
+		t.Errorf("Change: %v, want ErrUnsupported", err)
 	}
 	for _, u := range []string{"redlock:", "redlock:redis://a,b", "redlock:redis://a,redis://b?max-ttl=soon", "redlock:redis://a,redis://a", "redlock:redis://:se%cret@a", "redis://a"} {
 		if _, err := Open(u, nil); !errors.Is(err, store.ErrInvalid) {
@@ -99,6 +99,6 @@ func TestAnInvalidURLIsAnErrorBeforeAnyIO(t *testing.T) {
 	}
 	o, merged, err := parseURL("redlock:redis://a,rediss://u:p@b:7/2,redis://c?max-ttl=5s&timeout=70ms&pool_size=3", nil)
 	if err != nil || len(o) != 3 || o[1].Addr != "b:7" || o[1].DB != 2 || o[1].TLSConfig == nil || o[2].PoolSize != 3 || merged.MaxTTL.Seconds() != 5 || merged.Timeout.Milliseconds() != 70 {
-		t.Errorf("%+v, %+v, %v", o, merged, err)
+		t.Errorf("got %+v, %+v, %v", o, merged, err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Check implements [store.Checker]. That a node is away or too young is no
-// failure as long as enough others are in use.
+// Check implements [store.Checker]. A node that is down or too young is no failure while
+// enough others are in use.
 func (s *Store) Check(ctx context.Context) (all []store.Finding) {
 	need := len(s.nodes)/2 + 1
 	if err := s.ready(ctx, len(s.nodes)); err != nil {
@@ -61,11 +61,11 @@ func (s *Store) Check(ctx context.Context) (all []store.Finding) {
 	return append(all, clocks...)
 }
 
-// judgeClocks adds to what was found of each node whether its clock lets it grant,
-// and returns what is to be said of all clocks that could be read. Claims are
-// asked for with numbers by the median of the nodes' clocks.
+// judgeClocks adds to each node's findings whether its clock lets the node grant, and
+// returns the findings about all readable clocks together. The numbers of claims come
+// from the median of the nodes' clocks.
 func judgeClocks(nodes []*node, found []checked) (all []store.Finding) {
-	var ahead, least, most []time.Duration // of each clock: how far it is ahead, and at least and at most
+	var ahead, least, most []time.Duration // of each clock: how far it is ahead, the minimum and the maximum
 	for _, f := range found {
 		if f.clock {
 			ahead, least, most = append(ahead, f.ahead), append(least, f.ahead-f.within), append(most, f.ahead+f.within)
@@ -76,7 +76,7 @@ func judgeClocks(nodes []*node, found []checked) (all []store.Finding) {
 	}
 	slices.Sort(ahead)
 	median := ahead[len(ahead)/2]                                     //mutant:redlock-check-clock-median
-	if other := ahead[(len(ahead)-1)/2]; other.Abs() < median.Abs() { // of two, that nearer to our own
+	if other := ahead[(len(ahead)-1)/2]; other.Abs() < median.Abs() { // with two medians, the one nearer to the local clock
 		median = other
 	}
 	for i := range found {
@@ -110,18 +110,18 @@ func judgeClocks(nodes []*node, found []checked) (all []store.Finding) {
 	return all
 }
 
-// A checked is what a check found out about a node.
+// A checked is what a check found about one node.
 type checked struct {
 	all    []store.Finding
-	grants bool // it can grant what is new
-	clock  bool // its clock could be read
+	grants bool // it can make new grants
+	clock  bool // its clock was read
 
 	ahead, within time.Duration // how far its clock is ahead of the local one, and the uncertainty
 }
 
-// check asks a node that is in use for all that can be asked of it.
+// check checks a node that is in use.
 func (n *node) check(ctx context.Context) (found checked) {
-	found.grants = true // unless it says otherwise
+	found.grants = true // unless shown otherwise
 	ctx, cancel := context.WithTimeout(ctx, n.s.timeout)
 	defer cancel()
 	of := " of " + n.address

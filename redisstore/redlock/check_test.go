@@ -27,21 +27,21 @@ func TestTheCheckFindsNodesThatGrantNothingNew(t *testing.T) {
 						return f
 					}
 				}
-				t.Fatalf("nothing about %q in %+v", about, all)
+				t.Fatalf("no finding about %q in %+v", about, all)
 				return store.Finding{}
 			}
 			for _, server := range servers {
 				if f := find(c.about + server.Addr); f.Level() != store.LevelOK {
-					t.Errorf("of a node that grants: %s %q", f.Level(), f.Text())
+					t.Errorf("a node that grants: got %s %q", f.Level(), f.Text())
 				}
 			}
 			for away, server := range servers {
 				if f := find("nodes"); (f.Err != nil) != (away > 1) || f.Err != nil && !errors.Is(f.Err, store.ErrUnavailable) {
-					t.Errorf("%d of 3 grant nothing new: %s %q", away, f.Level(), f.Text())
+					t.Errorf("%d of 3 nodes grant nothing new: got %s %q", away, f.Level(), f.Text())
 				}
 				tell(t, clientsOf(t, server.Addr)[0], c.on)
 				if f := find(c.about + server.Addr); !f.Warning || !strings.Contains(f.Text(), c.says) {
-					t.Errorf("%s %q, want a warning that %s", f.Level(), f.Text(), c.says)
+					t.Errorf("got %s %q, want a warning that %s", f.Level(), f.Text(), c.says)
 				}
 			}
 		})
@@ -60,7 +60,7 @@ func TestTheCheckCountsNoNodeThatAnswersNothing(t *testing.T) {
 			}
 		}
 		if (found.Err != nil) != (away > 1) || found.Err != nil && !errors.Is(found.Err, store.ErrUnavailable) {
-			t.Errorf("%d of 3 let nobody in: %s %q", away, found.Level(), found.Text())
+			t.Errorf("%d of 3 nodes refuse the login: got %s %q", away, found.Level(), found.Text())
 		}
 		operator := clientsOf(t, server.Addr)[0]
 		tell(t, operator, "CONFIG SET requirepass other")
@@ -81,17 +81,17 @@ func TestTheCheckFindsNodesWhoseClocksGrantNothing(t *testing.T) {
 			found[f.About] = f
 		}
 		if f := found["nodes"]; (f.Err != nil) != fails || fails && !errors.Is(f.Err, store.ErrUnavailable) {
-			t.Errorf("%s: nodes: %s %q", what, f.Level(), f.Text())
+			t.Errorf("%s: nodes: got %s %q", what, f.Level(), f.Text())
 		}
 		if f := found["clocks"]; f.Warning != apart {
-			t.Errorf("%s: clocks: %s %q", what, f.Level(), f.Text())
+			t.Errorf("%s: clocks: got %s %q", what, f.Level(), f.Text())
 		}
 		if f := found["clock of this host"]; f.Warning != host {
-			t.Errorf("%s: this host's clock: %s %q", what, f.Level(), f.Text())
+			t.Errorf("%s: this host's clock: got %s %q", what, f.Level(), f.Text())
 		}
 		for i, off := range off {
 			if f := found["clock of "+servers[i].Addr]; f.Warning != off {
-				t.Errorf("%s: node %d: %s %q", what, i, f.Level(), f.Text())
+				t.Errorf("%s: node %d: got %s %q", what, i, f.Level(), f.Text())
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func TestTheCheckFindsNodesWhoseClocksGrantNothing(t *testing.T) {
 	servers[1].SetClock(0)
 	servers[2].SetClock(0)
 	servers[0].Kill()
-	until(t, "it is out of use", func() bool {
+	until(t, "the node is out of use", func() bool {
 		c := mutex("n")
 		c.Try = true
 		if a, err := s.Ask(t.Context(), c); err == nil && a.Granted {
@@ -147,7 +147,7 @@ func TestAClockReadLateIsNotReportedAsApart(t *testing.T) {
 			}
 		}
 		if (says == "") != (c.says == "") || !strings.Contains(says, c.says) {
-			t.Errorf("ahead by %v, to within %v: %q, want %q", c.ahead, c.within, says, c.says)
+			t.Errorf("ahead by %v, to within %v: got %q, want %q", c.ahead, c.within, says, c.says)
 		}
 	}
 }

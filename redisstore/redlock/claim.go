@@ -9,40 +9,39 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A claim is what a Store has to remember of one that it asked for: its order,
-// which is one for all nodes, and the newest number it asked with. The engine
-// never runs two operations of one claim at a time, so but for what notifications read
-// (under claims.mu) nothing is guarded.
+// A claim is what a Store remembers of a claim that it asked for: its order, which is the
+// same on all nodes, and the newest number used. The engine never runs two operations of
+// one claim at a time, so only what notifications read is guarded, by claims.mu.
 type claim struct {
 	store.Claim
-	order  int64         // when it began, in µs; ties by id
-	begun  store.Instant // the same by the monotonic clock
-	p      int64         // the newest number asked with, the token if it is granted
+	order  int64         // when it began, in µs; ties are broken by id
+	begun  store.Instant // the same on the monotonic clock
+	p      int64         // the newest number it asked with; the token once granted
 	newest int64         // the largest token that a node returned
 	sent   atomic.Uint32 // a bit for each node that an ask was sent to
-	full   atomic.Uint32 // a bit for each node that refused the newest ask, as its memory is full
-	place  store.Instant // until when its position lasts
+	full   atomic.Uint32 // a bit for each node that refused the newest ask because its memory is full
+	place  store.Instant // when its position ends
 
-	released atomic.Bool // its release is on its way: no node gets a vote any more
+	released atomic.Bool // its release is being sent: no node gets a vote any more
 
 	held     bool // it was granted, with the token p
 	since    store.Instant
 	deadline store.Instant // of the hold
 
-	notified      int64  // the number that a notification was passed on for
-	notifying     int64  // the number that notifications have come for,
-	notifications uint32 // and of which nodes, a bit for each
-	askedBy       int64  // the order of the waiter that was the last to ask for the hold
+	notified      int64  // the number whose notification was passed on
+	notifying     int64  // the number that notifications have come for
+	notifications uint32 // a bit for each node that sent one for it
+	askedBy       int64  // the order of the last waiter that asked for the hold
 }
 
 type claims struct {
 	mu    sync.Mutex
 	of    map[store.ID]*claim
-	swept int // how many there were after the last sweep
+	swept int // how many were left by the last sweep
 }
 
-// begin is the record of the claim, a new one if there is none. A position that
-// has lapsed begins again at the end.
+// begin returns the record of the claim, a new one if there is none. A position that has
+// expired starts again at the end of the queue.
 func (s *Store) begin(c *store.Claim) *claim {
 	now := store.Now()
 	s.claims.mu.Lock()
@@ -61,8 +60,8 @@ func (s *Store) begin(c *store.Claim) *claim {
 	return cl
 }
 
-// sweep forgets what has long been over, when there is twice as much as there
-// was the last time: claims whose owner never said how they ended.
+// sweep forgets claims that ended long ago without a word from their owner. It runs when
+// there are twice as many claims as the last sweep left.
 func (c *claims) sweep(now store.Instant) {
 	if len(c.of) < 1000 || len(c.of) < 2*c.swept {
 		return
@@ -87,7 +86,7 @@ func (c *claims) forget(id store.ID) {
 	delete(c.of, id)
 }
 
-// rename has the record of a hold under its new id.
+// rename moves the record of a hold to its new id.
 func (c *claims) rename(id, to store.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +97,7 @@ func (c *claims) rename(id, to store.ID) {
 	}
 }
 
-// propose makes the number of the next ask.
+// propose chooses the number of the next ask.
 func (s *Store) propose(cl *claim) {
 	p := max(s.number(), cl.p+1)
 	if s.reaches(cl.newest) {
@@ -109,14 +108,13 @@ func (s *Store) propose(cl *claim) {
 	cl.p = p
 }
 
-// newTo reports whether the node has nothing of the claim, as far as is known: it
-// was not sent an ask, or had no memory for it.
+// newTo reports whether the node has no entry of the claim, as far as is known: no ask was
+// sent to the node, or it had no memory for the ask.
 func (c *claim) newTo(n *node) bool {
 	return c == nil || c.sent.Load()&(1<<n.i) == 0 || c.full.Load()&(1<<n.i) != 0 //mutant:redlock-refused-is-new
 }
 
-// refusedBy notes whether the node had no memory for the ask that it answered with
-// err.
+// refusedBy notes whether the node refused an ask, with err, because its memory is full.
 func (c *claim) refusedBy(n *node, err error) {
 	if err != nil && full(err) {
 		c.full.Or(1 << n.i)
@@ -125,8 +123,8 @@ func (c *claim) refusedBy(n *node, err error) {
 	}
 }
 
-// number is the newest number that the claim of the id was asked for with, or
-// one above all if it was not asked for here.
+// number returns the newest number that the claim was asked for with. For a claim that this
+// Store did not ask for, it returns one above all others.
 func (c *claim) number() int64 {
 	if c == nil {
 		return math.MaxInt64 >> 10

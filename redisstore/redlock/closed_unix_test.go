@@ -17,7 +17,7 @@ func byNode(t *testing.T, err error) (count string, failed map[string]error) {
 	t.Helper()
 	var e *tooFew
 	if !errors.As(err, &e) {
-		t.Fatalf("%v, want an error of too few nodes", err)
+		t.Fatalf("got %v, want an error of too few nodes", err)
 	}
 	count, each := e.ByNode()
 	return count, maps.Collect(each)
@@ -33,13 +33,13 @@ func TestEachNodeThatDidNotAnswerIsNamedWithItsCause(t *testing.T) {
 	c.TTL, c.PositionTTL = time.Second, time.Second // that is all the time that an ask has
 	var count string
 	var failed map[string]error
-	until(t, "the third answers in that time", func() bool { // otherwise it is named like them
+	until(t, "the third node answers within that time", func() bool { // otherwise it is named like them
 		_, err := s.Ask(t.Context(), c)
 		count, failed = byNode(t, err)
 		return !errors.Is(failed[servers[1].Addr], errLate)
 	})
 	if count != "1 of 3 nodes agreed, 2 are needed" || len(failed) != 2 || !errors.Is(failed[servers[0].Addr], errLate) || !errors.Is(failed[servers[2].Addr], errLate) {
-		t.Errorf("two that hang: %q, %v", count, failed)
+		t.Errorf("two frozen nodes: got %q, %v", count, failed)
 	}
 	servers[0].Thaw()
 	servers[2].Thaw()
@@ -52,7 +52,7 @@ func TestEachNodeThatDidNotAnswerIsNamedWithItsCause(t *testing.T) {
 	_, err = away.Ask(t.Context(), mutex("x"))
 	count, failed = byNode(t, err)
 	if count != "1 of 3 nodes agreed, 2 are needed" && count != "0 of 3 nodes agreed, 2 are needed" || failed[away.nodes[1].address] == nil || failed[away.nodes[2].address] == nil {
-		t.Errorf("two closed ports: %q, %v", count, failed)
+		t.Errorf("two closed ports: got %q, %v", count, failed)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestAllNodesThatAreAwayAreNamed(t *testing.T) {
 	defer s.Close()
 	_, err = s.Ask(t.Context(), mutex("x"))
 	if _, failed := byNode(t, err); len(failed) != 3 {
-		t.Errorf("named: %v, want all three", failed)
+		t.Errorf("got %v named, want all three", failed)
 	}
 }
 
@@ -81,9 +81,9 @@ func TestYoungNodesAreReportedByTheirTime(t *testing.T) {
 	_, err = young.Ask(t.Context(), mutex("x"))
 	var e *tooFew
 	if !errors.As(err, &e) || e.grantsIn < 1 || !errors.Is(err, store.ErrUnavailable) {
-		t.Fatalf("%v, want the seconds", err)
+		t.Fatalf("got %v, want an error with the seconds", err)
 	}
 	if _, failed := byNode(t, err); len(failed) != 1 || failed[young.nodes[0].address] == nil {
-		t.Errorf("named: %v, want the closed port alone", failed)
+		t.Errorf("got %v named, want only the closed port", failed)
 	}
 }

@@ -54,7 +54,7 @@ func TestEightClaimantsOnFiveNodesShareEvenlyAndProceed(t *testing.T) {
 					mu.Unlock()
 					for err == nil && !a.Granted {
 						if time.Since(began) > patience {
-							t.Errorf("%d dead nodes: claimant %d is stuck: %+v", dead, i, a)
+							t.Errorf("%d dead nodes: claimant %d makes no progress: %+v", dead, i, a)
 							return
 						}
 						select {
@@ -64,19 +64,19 @@ func TestEightClaimantsOnFiveNodesShareEvenlyAndProceed(t *testing.T) {
 						a, err = s.Ask(t.Context(), c)
 					}
 					if err != nil {
-						t.Errorf("%d dead nodes: ask: %v", dead, err)
+						t.Errorf("%d dead nodes: Ask: %v", dead, err)
 						return
 					}
 					mu.Lock()
 					if inside || a.Token <= last {
-						t.Errorf("%d dead nodes: token %d after %d, another inside: %v", dead, a.Token, last, inside)
+						t.Errorf("%d dead nodes: got token %d after %d, another holder: %v", dead, a.Token, last, inside)
 					}
 					passed := make([]int, claimants)
 					for _, other := range order[placed:] {
 						passed[other]++
 					}
 					if slices.Max(passed) > 2 { // a claimant that arrived at the same moment can have two turns
-						t.Errorf("%d dead nodes: while claimant %d waited the others had %v turns", dead, i, passed)
+						t.Errorf("%d dead nodes: while claimant %d waited, the others got %v turns", dead, i, passed)
 					}
 					most = max(most, slices.Max(passed))
 					order, last, inside = append(order, i), a.Token, true
@@ -100,6 +100,6 @@ func TestEightClaimantsOnFiveNodesShareEvenlyAndProceed(t *testing.T) {
 		for _, i := range order[:len(order)*3/4] {
 			share[i]++
 		}
-		t.Logf("%d dead nodes: of the first %d turns they had %v, and while one waited another %d at most", dead, len(order)*3/4, share, most)
+		t.Logf("%d dead nodes: shares of the first %d turns: %v; most turns of another while one waited: %d", dead, len(order)*3/4, share, most)
 	}
 }

@@ -61,7 +61,7 @@ func TestTheMajorityAnswersAsTheModel(t *testing.T) {
 			}
 			t.Log(d.seen)
 			if what := rare(d.seen, matters, 3); what != "" {
-				t.Errorf("chance brought about %q too seldom in %d steps", what, 4*steps)
+				t.Errorf("got %q too seldom in %d steps", what, 4*steps)
 			}
 		})
 	}
@@ -226,7 +226,7 @@ func (d *whole) ask(o *owning, had remembered) {
 	switch got := outcome(err); {
 	case want == 'O':
 		if err != nil || !a.Granted {
-			d.fail("the store answers %+v, %v, the model grants", a, err)
+			d.fail("the store returns %+v, %v, the model a grant", a, err)
 		}
 		if a.Token <= d.most || a.N != c.Tokens() || a.Last < a.Token+int64(a.N)-1 {
 			d.fail("token %d of %d, the newest %d, after %d", a.Token, a.N, a.Last, d.most)
@@ -236,7 +236,7 @@ func (d *whole) ask(o *owning, had remembered) {
 		d.seen[what+"granted"]++
 	case want == 'R':
 		if err != nil || a.Granted {
-			d.fail("the store answers %+v, %v, the model refuses", a, err)
+			d.fail("the store returns %+v, %v, the model a refusal", a, err)
 		}
 		d.refused(o, a)
 		if c.Try {
@@ -248,7 +248,7 @@ func (d *whole) ask(o *owning, had remembered) {
 		o.left = got == "lost"
 		d.seen["ask "+got]++
 	default:
-		d.fail("the store answers %+v, %v, the model %c, of %+v", a, err, want, was)
+		d.fail("the store returns %+v, %v, the model %c, from %+v", a, err, want, was)
 	}
 	if want != 'O' {
 		o.token, o.own = 0, 0
@@ -264,7 +264,7 @@ func (d *whole) askAgain(o *owning, a store.Answer, err error) {
 		d.model.q[d.model.find(o.id)].shown = shown
 	}
 	if (want == '1') != (err == nil && a.Granted && a.Token == o.token) || want != '1' && outcome(err) != "lost" {
-		d.fail("asked again for what it holds with %d: %+v, %v, the model answers %c", o.token, a, err, want)
+		d.fail("ask again by the holder of %d: got %+v, %v, the model returns %c", o.token, a, err, want)
 	}
 	if want != '1' {
 		d.seen["ask lost"]++
@@ -309,7 +309,7 @@ func (d *whole) refused(o *owning, a store.Answer) {
 		said = append(said, h.ID)
 	}
 	if !slices.Equal(said, holders[:min(len(holders), store.MaxHolders)]) || a.Holding+a.Waiting != others || a.Until != duration(max(slices.Min(untils), 1)) {
-		d.fail("refused: %+v, by the model for %v, %d in all, %v", a, holders, others, untils)
+		d.fail("refusal: got %+v, want of the model %v, %d in all, %v", a, holders, others, untils)
 	}
 }
 
@@ -324,7 +324,7 @@ func (d *whole) renew(o *owning, had remembered) {
 	want := d.model.renew(d.now, o.id, max(o.own, 1), micros(ttl), o.own+u, newID, owner)
 	d.did("renew %v, token %d, for %v as %v: %v, by the model %c", o.id, o.token, ttl, newID, r.Err, want)
 	if got := outcome(r.Err); (want == '1') != (got == "done") || want != '1' && got != "lost" {
-		d.fail("renewed: %v, the model answers %c", r.Err, want)
+		d.fail("renewal: got %v, the model returns %c", r.Err, want)
 	}
 	d.seen["renew "+outcome(r.Err)]++
 	if want == '1' && newID != (store.ID{}) {
@@ -369,7 +369,7 @@ func (d *whole) release(o *owning, had remembered) {
 	}
 	d.did("release %+v: %v, by the model %c", h, err, want)
 	if got := outcome(err); (want == '1') != (got == "done") || want != '1' && got != "lost" {
-		d.fail("released: %v, the model answers %c", err, want)
+		d.fail("release: got %v, the model returns %c", err, want)
 	}
 	if d.model.last < before { // part of the block was given back
 		d.most -= before - d.model.last
@@ -386,7 +386,7 @@ func (d *whole) breaks(o *owning) {
 	want := d.model.breaks(d.now, o.id, o.own+u, "because", at)
 	d.did("break %v, token %d + %d, now %v: %v, by the model %c", o.id, o.token, u, at, err, want)
 	if got := outcome(err); (want == '1') != (got == "done") || want != '1' && got != "lost" {
-		d.fail("broken: %v, the model answers %c", err, want)
+		d.fail("break: got %v, the model returns %c", err, want)
 	}
 	d.seen["break "+outcome(err)]++
 }
@@ -458,7 +458,7 @@ func (d *whole) same() {
 			}
 		}
 		if err != nil || !slices.Equal(have, want) {
-			d.fail("%s keeps\n%+v, %v\nthe model keeps\n%+v", n.address, have, err, want)
+			d.fail("%s has\n%+v, %v\nthe model has\n%+v", n.address, have, err, want)
 		}
 	}
 	var listed []store.Entry
@@ -476,10 +476,10 @@ func (d *whole) same() {
 	}
 	for _, e := range listed {
 		if granted, ok := held[e.ID]; !ok || granted != e.Granted {
-			d.fail("listed: %+v, the model keeps %+v", listed, d.model.q)
+			d.fail("listed: %+v, the model has %+v", listed, d.model.q)
 		}
 	}
 	if len(listed) != left {
-		d.fail("listed: %+v, the model keeps %+v", listed, d.model.q)
+		d.fail("listed: %+v, the model has %+v", listed, d.model.q)
 	}
 }

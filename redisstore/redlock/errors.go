@@ -13,21 +13,21 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A NodeError is what went wrong with one node. The error of an operation that
-// too few nodes did has one of it for each node that failed; errors.As finds
-// the first, and errors.Is whatever is in any of them.
+// A NodeError is the failure of one node. If too few nodes did an operation, its error
+// contains a NodeError for each node that failed: errors.As finds the first, and errors.Is
+// matches any of them.
 type NodeError struct {
 	Node string // its address
 	Err  error  // what went wrong
 }
 
-// Error is the address of the node and what went wrong.
+// Error returns the address of the node and the failure.
 func (e *NodeError) Error() string { return e.Node + ": " + e.Err.Error() }
 
 // Unwrap returns Err.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// A tooFew says that too few nodes did an operation, and of each other why not.
+// A tooFew means that too few nodes did an operation. It has the errors of the others.
 type tooFew struct {
 	kind              error  // the sentinel
 	what              string // the operation, and on what
@@ -57,9 +57,9 @@ func (e *tooFew) count() string {
 
 func (e *tooFew) Unwrap() []error { return append([]error{e.kind}, e.nodes...) }
 
-// ByNode is for the command, which makes one line of the error and finds it by this
-// method: how many nodes did the operation, and of each other its address and why
-// not. A node that only has to let time pass is not named where the count says for how long.
+// ByNode is for the command, which looks for this method and prints the error in one line.
+// It returns how many nodes did the operation, and each other node's address and error. A
+// node that only has to wait is left out if the count says how long.
 func (e *tooFew) ByNode() (count string, failed iter.Seq2[string, error]) {
 	return e.count(), func(yield func(string, error) bool) {
 		for _, err := range e.nodes {
@@ -75,8 +75,8 @@ func (e *tooFew) ByNode() (count string, failed iter.Seq2[string, error]) {
 	}
 }
 
-// tooFew makes the error of an operation that only done nodes of the needed did.
-// It is of the kind that the nodes agree on, if that alone is the obstacle.
+// tooFew makes the error of an operation that only done of the needed nodes did. If all
+// reported errors are of the same definite kind, the error has that kind.
 func (s *Store) tooFew(what, name string, done, needed int, nodes []error) *tooFew {
 	e := &tooFew{kind: store.ErrUnavailable, what: fmt.Sprintf("%s %q", what, name), done: done, all: len(s.nodes), needed: needed}
 	if done == 0 && len(nodes) > len(s.nodes)-needed {
@@ -103,8 +103,8 @@ func (s *Store) tooFew(what, name string, done, needed int, nodes []error) *tooF
 	return e
 }
 
-// awayBeside are the errors of at most n nodes that are known to be down and missing in errs:
-// a caller with enough errors has not waited for theirs.
+// awayBeside returns the errors of at most n nodes that are known to be down and are not in
+// errs. A caller with enough errors has not waited for these nodes.
 func (s *Store) awayBeside(errs []error, n int) (more []error) {
 	for _, x := range s.nodes {
 		x.mu.Lock()
@@ -121,7 +121,7 @@ func (s *Store) awayBeside(errs []error, n int) (more []error) {
 	return more
 }
 
-// indeterminate is the error of an operation that fewer than needed nodes answered.
+// indeterminate is the error of an operation that fewer than needed nodes did.
 func (s *Store) indeterminate(what, name string, done, needed int, errs []error) error {
 	err := s.tooFew(what, name, done, needed, errs)
 	if seconds, soon := s.waitsFor(needed); soon && err.kind == store.ErrUnavailable {
@@ -130,7 +130,7 @@ func (s *Store) indeterminate(what, name string, done, needed int, errs []error)
 	return err
 }
 
-// failed makes an error of the client or the server one for people.
+// failed turns an error of the client or the server into a NodeError.
 func (n *node) failed(err error) error {
 	var server redis.Error
 	var own *NodeError
@@ -178,7 +178,7 @@ func (n *node) strange(answer string) error {
 	return n.failed(fmt.Errorf("answered with %.40q, which is no answer of this program", answer))
 }
 
-// bounds are what the nodes have room for.
+// bounds are the limits of the stored format and of MaxTTL.
 func (s *Store) bounds() *store.Bounds {
 	return &store.Bounds{Min: s.minTTL, Max: s.maxTTL,
 		On: "these nodes; the most is MaxTTL (?max-ttl= in a URL), which all their clients share and for which a node that may have forgotten grants nothing"}

@@ -45,7 +45,7 @@ func TestTwoGoodNodesAndADeadOneKeepEveryPromise(t *testing.T) {
 		return slowly(t, s)
 	})
 	if n := sent.Load(); n > 0 {
-		t.Errorf("the dead node's client was given %d operations, each of which would dial it, want none", n)
+		t.Errorf("the dead node's client got %d operations, each of which would dial, want none", n)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestAFrozenNodeDelaysNoCallAndIsRejoined(t *testing.T) {
 	servers[1].Thaw()
 	until(t, "the frozen node is in use again", func() bool { return nodesUp(s) == 3 })
 	direct := clientsOf(t, servers[1].Addr)[0]
-	until(t, "what was given back meanwhile is given back there too", func() bool {
+	until(t, "the missed release is done there, too", func() bool {
 		value, err := direct.Get(t.Context(), s.key("held")).Result()
 		if err != nil {
 			t.Fatal(err)
@@ -116,21 +116,21 @@ func TestTwoOfThreeNodesFrozenAreUnavailableAndLoseNothing(t *testing.T) {
 	_, err := s.Ask(t.Context(), c)
 	var of *NodeError
 	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-		t.Errorf("ask: %v, want indeterminate", err)
+		t.Errorf("Ask: %v, want indeterminate", err)
 	}
 	until(t, "an error names a frozen node", func() bool {
 		_, err := s.Ask(t.Context(), mutex("y"))
 		return errors.As(err, &of) && (of.Node == servers[0].Addr || of.Node == servers[2].Addr)
 	})
 	if err := s.Renew(t.Context(), []store.Hold{held})[0].Err; !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-		t.Errorf("renew: %v, want indeterminate", err)
+		t.Errorf("Renew: %v, want indeterminate", err)
 	}
 	if err := s.Release(t.Context(), store.Hold{Name: "held", ID: me.NewID()}); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("release that a majority did not hear: %v, want ErrUnavailable", err)
+		t.Errorf("release without a majority: %v, want ErrUnavailable", err)
 	}
 	servers[0].Thaw()
 	servers[2].Thaw()
-	until(t, "they are in use again", func() bool { return nodesUp(s) == 3 })
+	until(t, "the nodes are in use again", func() bool { return nodesUp(s) == 3 })
 	until(t, "the hold is renewed", func() bool {
 		err := s.Renew(t.Context(), []store.Hold{held})[0].Err
 		if err != nil && store.Definite(err) {
@@ -138,7 +138,7 @@ func TestTwoOfThreeNodesFrozenAreUnavailableAndLoseNothing(t *testing.T) {
 		}
 		return err == nil
 	})
-	until(t, "what was asked for meanwhile is given back", func() bool {
+	until(t, "the indeterminate ask is withdrawn", func() bool {
 		return len(listed(t, s, "x").Entries) == 0
 	})
 }
@@ -152,19 +152,19 @@ func TestARestartedNodeGrantsNothingUntilItsGrantsExpired(t *testing.T) {
 			forgets(t, how, time.Minute, func(ask func() bool, since func() time.Duration) {
 				for range 20 {
 					if ask() && since() < time.Minute { // a slow machine may take that long
-						t.Fatal("granted, while another has it for a minute")
+						t.Fatal("granted while another claim has the lock for a minute")
 					}
 					time.Sleep(20 * time.Millisecond) // the release has arrived by then
 				}
 			})
 		})
-		t.Run(how+", and that is over", func(t *testing.T) {
+		t.Run(how+", then granted", func(t *testing.T) {
 			t.Parallel()
 			const most = 2 * time.Second
 			s := forgets(t, how, most, func(ask func() bool, since func() time.Duration) {
-				until(t, "it is granted when that is over", ask)
+				until(t, "the claim is granted", ask)
 				if d := since(); d < most {
-					t.Errorf("granted %v after another was for %v", d, most)
+					t.Errorf("granted %v after the other claim, want at least %v", d, most)
 				}
 			})
 			until(t, "the node is in use again", func() bool { return nodesUp(s) == 3 })
@@ -190,7 +190,7 @@ func forgets(t *testing.T, how string, most time.Duration, others func(ask func(
 	var begun time.Time
 	var held store.Answer
 	claim.ID = me.NewID()
-	until(t, "the first has it, though the machine is slow", func() (granted bool) {
+	until(t, "the first claim is granted, even on a slow machine", func() (granted bool) {
 		begun = time.Now()
 		var err error
 		held, err = s.Ask(t.Context(), claim)
@@ -225,7 +225,7 @@ func forgets(t *testing.T, how string, most time.Duration, others func(ask func(
 		a, err := stores[turn%2].Ask(t.Context(), claim)
 		granted := err == nil && a.Granted
 		if granted && a.Token <= held.Token {
-			t.Errorf("token %d after %d", a.Token, held.Token)
+			t.Errorf("got token %d after %d, want a larger one", a.Token, held.Token)
 		}
 		return granted
 	}, func() time.Duration { return time.Since(begun) })
@@ -245,7 +245,7 @@ func TestTooFewGrantingNodesAreAnErrorWithTheSeconds(t *testing.T) {
 	defer young.Close()
 	_, err = young.Ask(t.Context(), mutex("x"))
 	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), "enough nodes may grant again in ") || !strings.Contains(err.Error(), addrs[0]) {
-		t.Errorf("nodes just started: %v", err)
+		t.Errorf("nodes that were just started: %v", err)
 	}
 	s, err := New(clientsOf(t, addrs...), &Options{MaxTTL: 2 * time.Second, Timeout: longAnswer})
 	if err != nil {
@@ -254,7 +254,7 @@ func TestTooFewGrantingNodesAreAnErrorWithTheSeconds(t *testing.T) {
 	defer s.Close()
 	c := mutex("x")
 	c.TTL, c.PositionTTL = 2*time.Second, 2*time.Second
-	until(t, "they grant", func() bool { a, err := s.Ask(t.Context(), c); return err == nil && a.Granted })
+	until(t, "the nodes grant", func() bool { a, err := s.Ask(t.Context(), c); return err == nil && a.Granted })
 
 	// This is another client with another maximum.
 	bad, err := New(clientsOf(t, addrs...), &Options{MaxTTL: 4 * time.Second, Timeout: longAnswer})
@@ -263,7 +263,7 @@ func TestTooFewGrantingNodesAreAnErrorWithTheSeconds(t *testing.T) {
 	}
 	defer bad.Close()
 	if _, err := bad.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "2s") || !strings.Contains(err.Error(), "4s") {
-		t.Errorf("another MaxTTL: %v", err)
+		t.Errorf("another MaxTTL: %v, want ErrInvalid", err)
 	}
 	// Somebody who states that the nodes are fresh may use them at once.
 	fresh := testserver.Redis(t).Addr
@@ -277,7 +277,7 @@ func TestTooFewGrantingNodesAreAnErrorWithTheSeconds(t *testing.T) {
 	defer s1.Close()
 	free(t, s1, "x")
 	if err := Trust(t.Context(), clientsOf(t, fresh, "127.0.0.1:1"), nil); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("Trust of a node that is away: %v", err)
+		t.Errorf("Trust of a node that is away: %v, want ErrUnavailable", err)
 	}
 }
 
@@ -292,7 +292,7 @@ func TestFlushedScriptsOfAHealthyNodeAreReloaded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "it is granted", func() bool { a, err := s.Ask(t.Context(), c); return err == nil && a.Granted })
+	until(t, "the claim is granted", func() bool { a, err := s.Ask(t.Context(), c); return err == nil && a.Granted })
 }
 
 func TestAMajorityOfErrorsIsThatErrorAndNotHeld(t *testing.T) {
@@ -311,7 +311,7 @@ func TestAMajorityOfErrorsIsThatErrorAndNotHeld(t *testing.T) {
 			a, err := s.Ask(t.Context(), c)
 			var of *NodeError
 			if err == nil || !errors.As(err, &of) || !strings.Contains(err.Error(), closed.Addr) || !strings.Contains(err.Error(), "NOAUTH") {
-				t.Errorf("%s: %+v, %v", name, a, err)
+				t.Errorf("%s: got %+v, %v, want the errors of the nodes", name, a, err)
 			}
 		}
 	}
@@ -373,7 +373,7 @@ func TestAGrantSlowerThanItsTTLIsReleased(t *testing.T) {
 		if err := <-asked; err != nil {
 			t.Errorf("%d nodes: %v", n, err)
 		}
-		until(t, "it is given back", func() bool { return len(listed(t, s, "x").Entries) == 0 })
+		until(t, "the hold is released", func() bool { return len(listed(t, s, "x").Entries) == 0 })
 	}
 }
 
@@ -384,7 +384,7 @@ func TestTwoClientsOfOneServerAreNotTwoNodes(t *testing.T) {
 	s := trusting(t, clientsOf(t, server.Addr, "localhost:"+port), apart())
 	defer s.Close()
 	if _, err := s.Ask(t.Context(), mutex("x")); !errors.Is(err, store.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "same server") {
-		t.Errorf("%v, want it to say that the servers are one", err)
+		t.Errorf("got %v, want an error that the servers are one", err)
 	}
 }
 
@@ -401,7 +401,7 @@ func TestOfTwoClientsOfOneServerThatJoinAtOnceOneIsRefused(t *testing.T) {
 			go func() { errs <- s.sameAs(n, "one") }()
 		}
 		if first, second := <-errs, <-errs; (first == nil) == (second == nil) {
-			t.Fatalf("round %d: %v and %v, want one of them refused", round, first, second)
+			t.Fatalf("round %d: got %v and %v, want one refusal", round, first, second)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -419,7 +419,7 @@ func TestAVoteThatANodeHasLostIsRestoredByARenewal(t *testing.T) {
 		if err := direct.Del(t.Context(), s.key("x")).Err(); err != nil {
 			t.Fatal(err)
 		}
-		until(t, fmt.Sprintf("node %d has it again", i), func() bool {
+		until(t, fmt.Sprintf("node %d has the vote again", i), func() bool {
 			if err := s.Renew(t.Context(), []store.Hold{held})[0].Err; err != nil {
 				t.Fatalf("renew: %v", err)
 			}

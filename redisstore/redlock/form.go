@@ -11,19 +11,19 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The stored form, which the package comment describes; lua/node.lua is its other
-// half.
+// The stored format, which the package comment describes. lua/node.lua implements it on
+// the node.
 const (
 	magic    = "hl"
 	version  = 1
 	headSize = len(magic) + 1 + 8
 
-	recordMagic = "hln1" // of the node's own record
+	recordMagic = "hln1" // of the node's record about itself
 )
 
 var le = binary.LittleEndian
 
-// fixed is an entry as stored, less the owner and the reason behind it.
+// fixed is an entry as stored, without the owner and the reason that follow it.
 type fixed struct {
 	Since, Expires, Order, P float64
 	ID                       [32]byte
@@ -39,27 +39,27 @@ type fixed struct {
 const (
 	fixedSize    = 98
 	flagGranted  = 1 // it fits here
-	flagShown    = 2 // the owner has used the token, so MinHold counts
-	flagAccepted = 4 // and P was above last: the node's vote for its owner
+	flagShown    = 2 // the owner has used the token, so MinHold applies
+	flagAccepted = 4 // it fits, and P was above last: the node's vote for its owner
 )
 
-// An entry is a claim in the queue of one node. Instants are on the node's
-// clock in microseconds, durations in microseconds.
+// An entry is a claim in the queue of one node. Times and durations are in microseconds;
+// times are on the node's clock.
 type entry struct {
 	id                       store.ID
 	order, p                 int64
 	limit, weight            int64
 	n                        int
-	used                     int64 // of the block, after the first
+	used                     int64 // tokens used of the block, after the first
 	granted, accepted, shown bool
 	since, expires           int64
 	keep, delay              int64
 	owner                    string
-	reason                   string // why it was broken; if it is not accepted, why it asks the holders to give up
+	reason                   string // why it was broken; if not accepted, why it asks the holders to give up
 }
 
-// pack is the entry of a claim from its order on, as it is once accepted: the
-// script stores it unread.
+// pack returns the entry of a claim, from the order on, as it is once accepted. The script
+// stores it without reading it.
 func pack(c *store.Claim, order, p int64) string {
 	b := make([]byte, 0, fixedSize+len(c.Owner))
 	b = appendFloat(b, order)
@@ -77,7 +77,7 @@ func pack(c *store.Claim, order, p int64) string {
 	return string(append(b, c.Owner...))
 }
 
-// openRecord is what a node keeps of itself once it may grant.
+// openRecord is a node's record about itself once it may grant.
 func openRecord(maxTTL time.Duration) string {
 	return string(appendFloat(appendFloat([]byte(recordMagic), micros(maxTTL)), 0))
 }
@@ -114,7 +114,7 @@ func parseEntries(s string) (all []entry, err error) {
 	return all, nil
 }
 
-// ends is the instant at which the entry is out of the way unless it is pushed.
+// ends returns when the entry stops blocking, unless it is renewed.
 func (e *entry) ends() int64 {
 	if !e.accepted {
 		return e.expires
@@ -126,8 +126,7 @@ func (e *entry) ends() int64 {
 	return end
 }
 
-// broken is why an operator broke the hold, and asks why the waiter asks the holders to
-// give up; empty if that is not so.
+// broken returns why an operator broke the hold; "" if it was not broken.
 func (e *entry) broken() string {
 	if e.accepted {
 		return e.reason
@@ -142,7 +141,7 @@ func (e *entry) asks() string {
 	return ""
 }
 
-// parse reads a stored value; key names it in errors.
+// parse reads a stored value. The key is for errors.
 func (n *node) parse(key, value string) (last int64, all []entry, err error) {
 	if value == "" {
 		return 0, nil, nil
@@ -159,12 +158,12 @@ func (n *node) parse(key, value string) (last int64, all []entry, err error) {
 	return float(value[len(magic)+1:]), all, nil
 }
 
-// micros rounds up, so that no hold is shorter than was asked for.
+// micros rounds up, so that no hold is shorter than requested.
 func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
 
 func duration(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
 
-// escape keeps two names from having one key.
+// escape keeps two names from sharing a key.
 var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
 
 func (s *Store) key(name string) string {
@@ -174,7 +173,7 @@ func (s *Store) key(name string) string {
 	return s.prefix + "{" + name + "}"
 }
 
-// name is the name whose key it is, or false for a key that key never made.
+// name returns the name that belongs to the key, or false if key never returns that key.
 func (s *Store) name(key string) (string, bool) {
 	name, ok := strings.CutPrefix(key, s.prefix+"{")
 	if !ok {

@@ -20,10 +20,10 @@ func TestAReleaseWaitsForTheNodesThatTheNextNeeds(t *testing.T) {
 		name, on string
 		before   bool // the hold is on the third node too
 	}{
-		{"never on the full one", "CONFIG SET maxmemory 1", false},
-		{"released on the full one", "CONFIG SET maxmemory 1", true},
-		{"never on the read-only one", "REPLICAOF 127.0.0.1 1", false},
-		{"never on the dead one", "", false},
+		{"never on the full node", "CONFIG SET maxmemory 1", false},
+		{"released on the full node", "CONFIG SET maxmemory 1", true},
+		{"never on the read-only node", "REPLICAOF 127.0.0.1 1", false},
+		{"never on the dead node", "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -39,7 +39,7 @@ func TestAReleaseWaitsForTheNodesThatTheNextNeeds(t *testing.T) {
 			} else {
 				tell(t, clientsOf(t, servers[2].Addr)[0], c.on)
 			}
-			until(t, "the node is seen to take no writes", func() bool {
+			until(t, "the node is known to accept no writes", func() bool {
 				free(t, s, "y")
 				return !s.nodes[2].grants()
 			})
@@ -56,7 +56,7 @@ func TestAReleaseWaitsForTheNodesThatTheNextNeeds(t *testing.T) {
 			}
 			released := make(chan error, 1)
 			go func() { released <- s.Release(t.Context(), h) }()
-			until(t, "all but the frozen node have answered", func() bool {
+			until(t, "all nodes but the frozen one have answered", func() bool {
 				left, err := good.Get(t.Context(), s.key("x")).Result()
 				if err != nil {
 					t.Fatal(err)
@@ -66,7 +66,7 @@ func TestAReleaseWaitsForTheNodesThatTheNextNeeds(t *testing.T) {
 			for range rounds {
 				select {
 				case err := <-released:
-					t.Errorf("it is released before the next can have it: %v", err)
+					t.Errorf("the release returned before the next claim can be granted: %v", err)
 					servers[1].Thaw()
 					return
 				case <-time.After(moment):
@@ -134,7 +134,7 @@ func TestARefusedTryIsReleasedOnTheNodesThatTheNextNeeds(t *testing.T) {
 	servers, s := nodes(t, 3, Options{})
 	s.straggle = time.Millisecond
 	servers[2].Kill()
-	until(t, "the node is seen to be dead", func() bool {
+	until(t, "the node is known to be dead", func() bool {
 		free(t, s, "y")
 		return !s.nodes[2].grants()
 	})
@@ -148,12 +148,12 @@ func TestARefusedTryIsReleasedOnTheNodesThatTheNextNeeds(t *testing.T) {
 	c := mutex("x")
 	c.Try = true
 	if a, err := s.Ask(t.Context(), c); err != nil || a.Granted {
-		t.Fatalf("%+v, %v, want it refused", a, err)
+		t.Fatalf("got %+v, %v, want it refused", a, err)
 	}
 	close(slow.asked)
 	idle(t, s)
 	if !slow.met.Load() || slow.sooner.Load() {
-		t.Errorf("met %v, and over before the next can have it: %v", slow.met.Load(), slow.sooner.Load())
+		t.Errorf("got met %v, returned before the next claim can be granted: %v", slow.met.Load(), slow.sooner.Load())
 	}
 }
 
@@ -181,11 +181,11 @@ func TestARefusalShowsWhatIsReleasedOnMostNodesAsReleased(t *testing.T) {
 		}
 		a := counted.refusal(&claim{})
 		if len(a.Holders) != 1 {
-			t.Fatalf("%s: %d are in the way, want 1", c.name, len(a.Holders))
+			t.Fatalf("%s: got %d holders, want 1", c.name, len(a.Holders))
 		}
 		e := a.Holders[0]
 		if got, want := e.Ends, duration(c.ends); got != want || a.Until != want || (e.Expires <= 0) != (c.ends == kept) {
-			t.Errorf("%s: it expires in %v and ends in %v, and the next look is in %v, want %v", c.name, e.Expires, got, a.Until, want)
+			t.Errorf("%s: got expiry in %v, end in %v, next poll in %v, want %v", c.name, e.Expires, got, a.Until, want)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func TestAHoldIsAsOldAsItsFirstVote(t *testing.T) {
 		older.p, older.since, older.expires = 3, now-70_000, now+500
 		c := standing([]copied{{entry: second, now: now}, {entry: older, now: now}, {entry: first, now: now}}, 2, 3)
 		if got, want := c.show(true).Age, duration(9000); got != want {
-			t.Errorf("the one left %v, the other %v: it is %v old, want %v", left[0], left[1], got, want)
+			t.Errorf("one vote left %v, the other %v: got age %v, want %v", left[0], left[1], got, want)
 		}
 	}
 }

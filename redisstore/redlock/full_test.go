@@ -62,14 +62,14 @@ func TestOnFullNodesLeasesAreRenewedAndReleased(t *testing.T) {
 				}
 				a, err := s.Ask(t.Context(), claim)
 				if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), "maxmemory") {
-					t.Errorf("an ask for %q, try %v: %+v, %v, want indeterminate, and why", c.name, c.try, a, err)
+					t.Errorf("Ask for %q, try %v: got %+v, %v, want indeterminate with the cause", c.name, c.try, a, err)
 				}
 			}
 			renew := func(s *Store) {
 				t.Helper()
 				for _, r := range s.Renew(t.Context(), []store.Hold{lone, crowded, broken}) {
 					if r.Err != nil {
-						t.Fatal("a renewal:", r.Err)
+						t.Fatal("renewal:", r.Err)
 					}
 				}
 			}
@@ -79,7 +79,7 @@ func TestOnFullNodesLeasesAreRenewedAndReleased(t *testing.T) {
 				c := mutex("another")
 				c.Try = true
 				if a, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrUnavailable) {
-					t.Fatalf("an ask between renewals: %+v, %v", a, err)
+					t.Fatalf("Ask between renewals: got %+v, %v", a, err)
 				}
 			}
 			late := trusting(t, clients, nil) // of a process that starts when the nodes are full already
@@ -87,24 +87,24 @@ func TestOnFullNodesLeasesAreRenewedAndReleased(t *testing.T) {
 			renew(late)
 
 			if err := s.BreakHold(t.Context(), store.Break{Name: "broken", ID: broken.ID, Token: broken.Token, Now: true}); err != nil {
-				t.Error("a break:", err)
+				t.Error("BreakHold:", err)
 			}
 			if err := s.Release(t.Context(), store.Hold{Name: "crowded", ID: gone.ID}); err != nil {
-				t.Error("a withdrawal:", err)
+				t.Error("withdrawal:", err)
 			}
 			mustAsk(t, s, waits)
 			if err := s.Release(t.Context(), crowded); err != nil {
-				t.Error("a release:", err)
+				t.Error("release:", err)
 			}
-			until(t, "the waiter gets in", func() bool {
+			until(t, "the waiter is granted", func() bool {
 				a, err := s.Ask(t.Context(), waits)
 				if err == nil && a.Granted && a.Token <= crowded.Token {
-					t.Errorf("the waiter has token %d after %d", a.Token, crowded.Token)
+					t.Errorf("the waiter has token %d after %d, want a larger one", a.Token, crowded.Token)
 				}
 				return err == nil && a.Granted
 			})
 			if err := s.Release(t.Context(), lone); err != nil {
-				t.Error("a release:", err)
+				t.Error("release:", err)
 			}
 			idle(t, s)
 			for i, admin := range admins {
@@ -115,7 +115,7 @@ func TestOnFullNodesLeasesAreRenewedAndReleased(t *testing.T) {
 
 			fill("0")
 			anew := mutex("lone") // always the same claim: otherwise each that waits would be ahead of the next
-			until(t, "it is granted anew", func() bool {
+			until(t, "the name is granted again", func() bool {
 				a, err := s.Ask(t.Context(), anew)
 				return err == nil && a.Granted && a.Token > lone.Token
 			})

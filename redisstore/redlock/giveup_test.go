@@ -28,7 +28,7 @@ func TestTheFirstRequestToGiveUpOnAnyNodeIsReturned(t *testing.T) {
 			c.add(nil, "", reply{n: n, answer: a})
 		}
 		if c.done != 3 || len(c.errs) > 0 || c.asks == nil || c.asks.reason != "the first" {
-			t.Errorf("%+v, %+v", c, c.asks)
+			t.Errorf("got %+v, %+v", c, c.asks)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func TestTheFirstRequestToGiveUpOnAnyNodeIsReturned(t *testing.T) {
 func TestAnUnreadableRenewalDoesNotCount(t *testing.T) {
 	for _, text := range []string{"", "\x00", "\x00\x00", "\x05\x00abc", "\x00\x00" + asksNow(1, me.NewID(), "")[3:], "\x00\x00not an order and an id and a reason, but long enough"} {
 		if _, _, ok := readRenewal(text); ok {
-			t.Errorf("%q is read", text)
+			t.Errorf("%q was accepted as a renewal", text)
 		}
 	}
 }

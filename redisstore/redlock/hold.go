@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A count is what the nodes answered about one hold.
+// A count collects the nodes' answers about one hold.
 type count struct {
 	done   int
 	lost   int
 	reason string // of a break
-	entry  *entry // as a node returned it, if it was asked to
-	asks   *asker // the first waiter that asks to give it up
+	entry  *entry // as a node returned it, if requested
+	asks   *asker // the first waiter that asks the holder to give up
 	errs   []error
 }
 
@@ -50,8 +50,7 @@ func (c *count) add(s *Store, key string, r reply) {
 	}
 }
 
-// An asker is a waiter that asks the holders to give up, as a node returned
-// it.
+// An asker is a waiter that asks the holders to give up, as a node returned it.
 type asker struct {
 	place
 	reason string
@@ -93,8 +92,8 @@ func (c *count) loss() error {
 	return store.ErrLost
 }
 
-// need is how many nodes a hold has to be on, by its limit; for a hold that was
-// not asked for here, by the limit that a node returned.
+// need returns how many nodes a hold must be on. It depends on the hold's limit; for a hold
+// that this Store did not ask for, on the limit that a node returned.
 func (s *Store) need(cl *claim, c *count) int {
 	limit := int64(store.Full)
 	switch {
@@ -106,7 +105,7 @@ func (s *Store) need(cl *claim, c *count) int {
 	return s.votesFor(limit)
 }
 
-// votesFor is how many nodes a hold with the limit has to be on.
+// votesFor returns how many nodes a hold with the limit must be on.
 func (s *Store) votesFor(limit int64) int {
 	if q, err := s.quorum(limit); err == nil {
 		return q
@@ -114,13 +113,13 @@ func (s *Store) votesFor(limit int64) int {
 	return len(s.nodes)
 }
 
-// Renew implements [store.Store]. A hold goes on when enough nodes say so in
-// this one renewal; acknowledgements of two are never added up.
+// Renew implements [store.Store]. A hold continues if enough nodes confirm this one renewal.
+// Confirmations of two renewals never add up.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	return s.renew(ctx, holds, "shown")
 }
 
-// renew renews; shown is empty if the owner has not used the tokens yet.
+// renew renews; shown is empty if the owner has not used the token yet.
 func (s *Store) renew(ctx context.Context, holds []store.Hold, shown string) []store.Renewal {
 	out := make([]store.Renewal, len(holds))
 	pending := 0
@@ -168,7 +167,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shown string) []s
 		if h.NewID != (store.ID{}) {
 			newID = h.NewID.String()
 		}
-		by := h.ID // whose lane it is in: no operation that follows on the hold overtakes it
+		by := h.ID // decides the lane, so that no later operation on the hold overtakes this one
 		if h.NewID.Process() != (store.Process{}) {
 			by = h.NewID //mutant:redlock-adopted-in-its-lane
 		}
@@ -199,7 +198,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shown string) []s
 	return out
 }
 
-// renewed says how the renewal of one hold came out.
+// renewed returns the result of the renewal of one hold.
 func (s *Store) renewed(h *store.Hold, cl *claim, c *count, m *mending, sent, now store.Instant) store.Renewal {
 	need := s.need(cl, c)
 	r := store.Renewal{TTL: h.TTL, From: sent} //mutant:redlock-renewal-from
@@ -209,14 +208,14 @@ func (s *Store) renewed(h *store.Hold, cl *claim, c *count, m *mending, sent, no
 		if cl != nil && cl.held && cl.p == h.Token {
 			s.claims.forget(h.ID)
 			if c.reason == "" {
-				s.giveBack(cl) // the votes that are left are of no use; of a broken hold the owner may still release
+				s.giveBack(cl) // the remaining votes are useless; the owner of a broken hold may still release it
 			}
 		}
 		return r
 	case c.done < need:
 		r.Err = s.indeterminate("renew", h.Name, c.done, need, c.errs)
 		if cl != nil && cl.held && cl.p == h.Token && now < cl.deadline { //mutant:redlock-missing-votes-in-time
-			// With the votes of those that lack it the next renewal can be enough.
+			// Restoring the missing votes can make the next renewal succeed.
 			m.begin(cl, h.TTL) //mutant:redlock-missing-votes-given
 		}
 		return r
@@ -232,8 +231,8 @@ func (s *Store) renewed(h *store.Hold, cl *claim, c *count, m *mending, sent, no
 		return r
 	}
 	if now >= cl.deadline { //mutant:redlock-renewal-in-time
-		// The votes came after the deadline: another can have held it in between. The
-		// engine has reported the loss, or will.
+		// The votes came after the deadline, and another claim may have held the name in between.
+		// The engine has reported the loss, or will.
 		r.Err = store.ErrLost
 		s.claims.forget(h.ID)
 		s.giveBack(cl)
@@ -254,7 +253,7 @@ func (s *Store) renewed(h *store.Hold, cl *claim, c *count, m *mending, sent, no
 	return r
 }
 
-// adopt begins to remember a hold that was asked for by another Store.
+// adopt starts to remember a hold that another Store asked for.
 func (s *Store) adopt(h *store.Hold, e *entry, sent store.Instant) *claim {
 	cl := &claim{
 		Claim: store.Claim{
@@ -270,19 +269,18 @@ func (s *Store) adopt(h *store.Hold, e *entry, sent store.Instant) *claim {
 	return cl
 }
 
-// A mending restores the vote of a hold on nodes that lack it, if the name is
-// free there: once a renewal was confirmed before the deadline without them, or
-// had too few answers and the hold has not expired. The vote counts from the next
-// renewal on, which has to come before the same deadline: until then only the
-// earlier votes of the hold count.
+// A mending restores the vote of a hold on nodes that lack it, if the name is free there. It
+// does so once a renewal was confirmed before the deadline without these nodes, or had too
+// few answers while the hold has not expired. A restored vote counts from the next renewal
+// on, which must come before the same deadline: until then only the earlier votes count.
 type mending struct {
 	mu    sync.Mutex
-	nodes []*node // that lack it, and were not restored
+	nodes []*node // nodes that lack it and were not restored yet
 	of    *claim
-	whole *claim // the entry that they get, once they may be restored
+	whole *claim // the entry to restore, once that is allowed
 }
 
-// lacks notes that a node lacks the hold, even by a late answer.
+// lacks notes that a node lacks the hold. The answer may be late.
 func (m *mending) lacks(n *node) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -290,14 +288,14 @@ func (m *mending) lacks(n *node) {
 	m.mend()
 }
 
-// begin says that the hold is not over.
+// begin allows restoring: the hold has not ended.
 func (m *mending) begin(cl *claim, ttl time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	whole := claim{Claim: cl.Claim, order: cl.order, p: cl.p}
 	whole.TTL, whole.MinHold = ttl, max(cl.MinHold-store.Now().Sub(cl.since), 0)
 	m.of, m.whole = cl, &whole
-	cl.sent.Store(math.MaxUint32) // its release goes everywhere
+	cl.sent.Store(math.MaxUint32) // its release goes to all nodes
 	m.mend()
 }
 
@@ -312,7 +310,7 @@ func (m *mending) mend() {
 	m.nodes = nil
 }
 
-// Change implements [store.Store]: it is unsupported.
+// Change implements [store.Store]. It is not supported.
 func (s *Store) Change(_ context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
 	if err := store.CheckChange(&h, turn, weight); err != nil {
 		return store.Answer{}, err
@@ -330,7 +328,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	}
 	cl := s.claims.get(h.ID)
 	if cl != nil && h.Token != 0 && h.Token != cl.p {
-		cl = nil // it is about something else
+		cl = nil // it belongs to another hold
 	}
 	need := s.need(cl, nil)
 	if err := s.ready(ctx, need); err != nil {
@@ -339,7 +337,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	var c count
 	key := s.key(h.Name)
 	free := func() int { return c.done + c.lost }
-	open := 0 // nodes that can grant it to the next holder, which should get it at once: one that is down or takes no writes grants nothing
+	open := 0 // nodes that can grant to the next claim at once: up, and taking writes
 	late := s.collect(ctx, s.releaseAll(ctx, h, cl), len(s.nodes), s.timeout, func(r reply) bool {
 		was := free()
 		c.add(s, key, r)
@@ -361,8 +359,8 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	return s.indeterminate("release", h.Name, free(), need, append(c.errs, late...))
 }
 
-// releasesAtOnce is how many releases of one call are under way at a time. What goes
-// to a node meanwhile shares round trips.
+// releasesAtOnce is how many releases of one call are in progress at a time. Those for one
+// node share round trips.
 const releasesAtOnce = 256
 
 // ReleaseAll implements [store.Store].
@@ -372,8 +370,8 @@ func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	return out
 }
 
-// releaseAll sends the release of a hold, or with token 0 of what the claim has,
-// to all nodes.
+// releaseAll sends the release of a hold to all nodes; with token 0, of everything that the
+// claim has.
 func (s *Store) releaseAll(ctx context.Context, h store.Hold, cl *claim) <-chan reply {
 	token, used := h.Token, strconv.FormatInt(h.Used, 10)
 	if token == 0 {

@@ -14,23 +14,23 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The oldest server: before, a replica's saved data could bring scripts back
-// after a restart, and then a restart is not noticed.
+// The oldest server. In older ones a replica's saved data could bring scripts back after a
+// restart, which would then not be noticed.
 const (
 	needMajor = 7
 	needMinor = 0
 )
 
-// A node that is away is looked at after pauses between these.
+// A node that is down is checked again after a pause between these.
 const (
 	leastPause = 20 * time.Millisecond
 	mostPause  = time.Second
 )
 
-// fullPause is how long a node whose memory is full is asked for nothing new.
+// fullPause is how long a node whose memory is full gets no new claims.
 const fullPause = 100 * time.Millisecond
 
-// A quarantined says that a node may have forgotten what it granted.
+// A quarantined means that a node may have forgotten what it granted.
 type quarantined struct {
 	why  string
 	left time.Duration
@@ -40,7 +40,7 @@ func (q *quarantined) Error() string {
 	return fmt.Sprintf("%s: it grants nothing for another %v", q.why, q.left.Round(100*time.Millisecond))
 }
 
-// join looks at the node until it may be used, or the Store is closed.
+// join checks the node until it can be used or the Store is closed.
 func (n *node) join() {
 	for pause := leastPause; ; pause = min(2*pause, mostPause) {
 		err := n.look()
@@ -66,7 +66,7 @@ func (n *node) join() {
 	}
 }
 
-// joined takes the node into use, and first sends it the releases that it missed.
+// joined puts the node into use. It first sends the releases that the node missed.
 func (n *node) joined() {
 	n.mu.Lock()
 	n.state, n.err, n.opens = up, nil, 0
@@ -74,15 +74,15 @@ func (n *node) joined() {
 	n.owed = nil
 	for _, j := range owed {
 		if j.owed > store.Now() {
-			n.queue(j) // its outcome is not waited for //mutant:redlock-told-before-asked
+			n.queue(j) // nothing waits for its outcome //mutant:redlock-told-before-asked
 		}
 	}
 	n.mu.Unlock()
 	n.s.changed()
 }
 
-// look finds out whether the node may be used: nil. All is asked on one
-// connection, so it is one process that answers.
+// look checks the node, and returns nil if it can be used. All commands use one connection,
+// so that one server process answers all of them.
 func (n *node) look() error {
 	ctx, cancel := context.WithTimeout(n.s.ctx, 2*n.s.timeout)
 	defer cancel()
@@ -109,11 +109,11 @@ func (n *node) look() error {
 	if err := n.s.sameAs(n, redisinfo.Field(info, "run_id")); err != nil {
 		return err
 	}
-	known := true // the scripts are loaded, so it has not been restarted since it was found fit
+	known := true // the scripts are loaded, so it has not restarted since its last successful check
 	for _, there := range existsCmd.Val() {
 		known = known && there
 	}
-	var old, wiped time.Duration // how long it may not grant yet
+	var old, wiped time.Duration // how long it must not grant yet
 	if !known && !n.s.trusts {
 		uptime, err := strconv.ParseInt(redisinfo.Field(info, "uptime_in_seconds"), 10, 64)
 		if err != nil {
@@ -141,9 +141,9 @@ func (n *node) look() error {
 	default:
 		return &quarantined{"it was restarted", left}
 	}
-	// It must take writes. This one changes nothing if the record exists, and is
-	// still refused by a node that is full or read-only. A full one renews and
-	// releases its holds, unless it has refused that.
+	// The node must take writes. This one changes nothing if the record exists, but a node that
+	// is full or read-only refuses it anyway. A full node can still renew and release its
+	// holds, unless it has refused that.
 	err := conn.SetNX(ctx, n.s.record(), n.closedRecord(now), 0).Err()
 	n.mu.Lock()
 	stuck := n.stuck
@@ -159,7 +159,7 @@ func (n *node) look() error {
 	if known {
 		return nil
 	}
-	// Never EVAL: it would teach a server that has forgotten.
+	// Never use EVAL: it would load a script on a server that has forgotten its holds.
 	pipe = conn.Pipeline()
 	for _, sc := range n.s.scripts.all() {
 		pipe.ScriptLoad(ctx, sc.text)
@@ -168,8 +168,8 @@ func (n *node) look() error {
 	return err
 }
 
-// readRecord reads the node's record of itself, or writes it if there is none,
-// and returns how long it may not grant yet.
+// readRecord reads the node's record about itself, or writes one if there is none. It
+// returns how long the node must not grant yet.
 func (n *node) readRecord(ctx context.Context, conn *redis.Conn, record string, now time.Time) (time.Duration, error) {
 	most := n.s.maxTTL
 	if record == "" {
@@ -184,8 +184,7 @@ func (n *node) readRecord(ctx context.Context, conn *redis.Conn, record string, 
 	return min(duration(float(record[len(recordMagic)+8:])-now.UnixMicro()), most), nil
 }
 
-// closedRecord is what a node keeps of itself that may have forgotten what it had
-// granted before now.
+// closedRecord is the record of a node that may have forgotten what it granted before now.
 func (n *node) closedRecord(now time.Time) string {
 	most := micros(n.s.maxTTL)
 	return string(appendFloat(appendFloat([]byte(recordMagic), most), now.UnixMicro()+most))
@@ -196,8 +195,8 @@ func (n *node) otherMaximum(have time.Duration) error {
 		"to change it, stop them all and delete the key %q on each node", store.ErrInvalid, have, n.s.maxTTL, n.s.record())
 }
 
-// sameAs finds two clients that lead to one server: its vote would count twice.
-// Of two that are looked at in the same moment, one is first.
+// sameAs refuses a second client of the same server, whose vote would count twice. s.mu
+// puts two that are checked at the same moment in order.
 func (s *Store) sameAs(n *node, runID string) error {
 	if runID == "" {
 		return nil

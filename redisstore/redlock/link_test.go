@@ -16,7 +16,7 @@ func TestFaults(t *testing.T) {
 	for range 3 {
 		addrs = append(addrs, testserver.Redis(t).Addr)
 	}
-	storetest.Faults(t, storetest.Linked{Waits: "Check waits for go-redis, as long as the ReadTimeout, and a release of this test for all that is under way", Open: func(t *testing.T) (store.Store, storetest.Link) {
+	storetest.Faults(t, storetest.Linked{Waits: "Check waits for go-redis for its ReadTimeout, and this test's release for all requests under way", Open: func(t *testing.T) (store.Store, storetest.Link) {
 		var links testserver.Links
 		var through []string
 		for _, addr := range addrs {

@@ -14,16 +14,16 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// scanPage is how many keys a node looks at for one page of a list, and how
-// many names are looked at together.
+// scanPage is how many keys a node scans for one page of a list, and how many names are
+// read together.
 const scanPage = 500
 
-// glob makes a prefix match itself.
+// glob escapes a prefix so that it matches literally.
 var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// List implements [store.Inspector]. It shows what a majority of the nodes has:
-// a hold is granted if it has the votes, or could have them with those of nodes
-// that do not answer. It fails where fewer than a majority answer.
+// List implements [store.Inspector]. It shows the state of a majority of the nodes. A hold is
+// granted if it has enough votes, or could have them with the votes of nodes that do not
+// answer. List fails if fewer than a majority answer.
 func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
 	return func(yield func(store.State, error) bool) {
 		if name != "" {
@@ -47,7 +47,7 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 	}
 }
 
-// keys are those of all names that any node knows.
+// keys returns the keys of all names that any node knows.
 func (s *Store) keys(ctx context.Context) ([]string, error) {
 	need := len(s.nodes)/2 + 1
 	if err := s.ready(ctx, need); err != nil {
@@ -84,7 +84,7 @@ func (n *node) scan(ctx context.Context) (all []string, err error) {
 	n.mu.Lock()
 	state, err := n.state, n.err
 	n.mu.Unlock()
-	if state != up { // a connection would be waited for in vain, and for long
+	if state != up { // a connection attempt would fail, and take long
 		return nil, cmp.Or(err, n.failed(errNotYet))
 	}
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
@@ -99,7 +99,7 @@ func (n *node) scan(ctx context.Context) (all []string, err error) {
 	return all, nil
 }
 
-// A seen is what the nodes keep of a name.
+// A seen is what the nodes store about a name.
 type seen struct {
 	answers int
 	lasts   []int64
@@ -107,9 +107,9 @@ type seen struct {
 	errs    []error
 }
 
-// A sighting is an entry on several nodes.
+// A sighting is one entry on several nodes.
 type sighting struct {
-	votes  []copied // accepted, of the newest number that any is
+	votes  []copied // accepted copies with the largest number
 	places []copied
 	broken string
 	asks   string
@@ -117,19 +117,19 @@ type sighting struct {
 
 type copied struct {
 	entry
-	now int64 // on its node
-	age int64 // since its first vote on any node, once it is the one that stands
+	now int64 // its node's time
+	age int64 // since its first vote on any node; only set by standing
 }
 
 func (c copied) left() int64 { return c.ends() - c.now }
 
-// standing is, of the copies of an entry, the one that blocks longest: until a quorum of
-// nodes is free of it. It can show a release that has not reached all nodes. It sorts the
-// copies by what they have left.
+// standing returns the copy of an entry that blocks longest, that is, until a quorum of nodes
+// is free of it. It may show an entry whose release has not reached all nodes. It sorts the
+// copies by their remaining time.
 func standing(copies []copied, need, nodes int) copied {
 	slices.SortFunc(copies, func(a, b copied) int { return cmp.Compare(a.left(), b.left()) })
 	c := copies[max(need-(nodes-len(copies))-1, 0)]
-	for _, other := range copies { // or the age would jump with the node that is looked at
+	for _, other := range copies { // so that the age does not change with the node that answers
 		if other.p == c.p {
 			c.age = max(c.age, other.now-other.since) //mutant:redlock-age-of-first-vote
 		}
@@ -137,7 +137,7 @@ func standing(copies []copied, need, nodes int) copied {
 	return c
 }
 
-// show is the entry for people. held says that it has the votes of a hold, else it waits.
+// show returns the entry for display. held means that it has the votes of a hold; otherwise it waits.
 func (c copied) show(held bool) store.Entry {
 	s := store.Entry{
 		ID: c.id, Weight: c.weight, Want: c.weight, Granted: held,
@@ -153,7 +153,7 @@ func (c copied) show(held bool) store.Entry {
 	return s
 }
 
-// sees notes what one node has.
+// sees adds one node's copy.
 func (g *sighting) sees(c copied) {
 	g.broken, g.asks = max(g.broken, c.broken()), max(g.asks, c.asks())
 	switch {
@@ -169,8 +169,7 @@ func (g *sighting) sees(c copied) {
 	}
 }
 
-// states yields the states of the keys that have entries, and says whether to
-// go on.
+// states yields the states of the keys that have entries, and reports whether to continue.
 func (s *Store) states(ctx context.Context, keys []string, yield func(store.State, error) bool) bool {
 	need := len(s.nodes)/2 + 1
 	if err := s.ready(ctx, need); err != nil {
@@ -238,9 +237,9 @@ func (a *seen) add(r reply, key string) {
 	}
 }
 
-// state is what the sightings come to.
+// state combines the sightings of a name.
 func (s *Store) state(name string, a *seen) store.State {
-	away := len(s.nodes) - a.answers // what these have is not known
+	away := len(s.nodes) - a.answers // the entries of these nodes are unknown
 	type placed struct {
 		store.Entry
 		order int64
@@ -249,9 +248,9 @@ func (s *Store) state(name string, a *seen) store.State {
 	var holds, places []placed
 	st := store.State{Name: name}
 	slices.Sort(a.lasts)
-	// A drawn token is on a majority, and some of that can be down.
+	// A drawn token is on a majority of nodes, but some of those may be down.
 	st.Last = a.lasts[min(len(a.lasts)-(len(s.nodes)/2+1)+away, len(a.lasts)-1)]
-	// Those with the most votes first: no more are held than fit.
+	// Entries with the most votes come first. No more are shown as held than fit.
 	ids := slices.SortedFunc(maps.Keys(a.entries), func(x, y store.ID) int {
 		return cmp.Or(cmp.Compare(len(a.entries[y].votes), len(a.entries[x].votes)), bytes.Compare(x[:], y[:]))
 	})
@@ -295,8 +294,8 @@ func (s *Store) state(name string, a *seen) store.State {
 	return st
 }
 
-// reportedBy returns the newest token used, and the owner, of an entry's renewals: the newest renewal may not be
-// everywhere yet, but it is on most nodes if it was answered.
+// reportedBy returns the newest token used and the owner, from the copies of an entry. The newest renewal may not be
+// on all nodes yet, but if it was answered it is on most of them.
 func reportedBy(shown []copied, c copied) (used int64, owner string) {
 	used = c.used
 	for _, other := range shown {
@@ -305,7 +304,7 @@ func reportedBy(shown []copied, c copied) (used int64, owner string) {
 		}
 	}
 	most, have := 0, map[string]int{}
-	for _, other := range shown { // whose lasts longest is the last: of two, one each, it is the newer
+	for _, other := range shown { // sorted by remaining time: of two equally frequent owners the later one is newer
 		if other.p != c.p || other.used != used {
 			continue
 		}
@@ -316,9 +315,9 @@ func reportedBy(shown []copied, c copied) (used int64, owner string) {
 	return used, owner
 }
 
-// BreakHold implements [store.Inspector]. It has been done when a majority of
-// the nodes has; those that are away may let the hold be renewed only if they
-// are back together with as many as make a majority without these.
+// BreakHold implements [store.Inspector]. It succeeds once a majority of the nodes has done
+// it. Nodes that are down can let the hold be renewed only if they come back together with
+// enough others for a majority without those that did it.
 func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	if err := store.CheckName(b.Name); err != nil {
 		return err
@@ -346,9 +345,9 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 		return false
 	}, func() bool { return c.done+c.lost >= need }, s.slow)
 	switch {
-	case c.lost > len(s.nodes)-need: // it can have no majority
+	case c.lost > len(s.nodes)-need: // it cannot have a majority
 		return store.ErrLost
-	case c.done+c.lost >= need: // where it is not, it has no vote
+	case c.done+c.lost >= need: // a node that lacks the hold has no vote for it
 		return nil
 	}
 	return s.indeterminate("break", b.Name, c.done, need, append(c.errs, late...))

@@ -32,7 +32,7 @@ func TestARenewalConfirmedByAMajorityIsListed(t *testing.T) {
 			}
 			entries := listed(t, s, h.Name).Entries
 			if len(entries) != 1 || entries[0].Used != h.Token+used || entries[0].Owner.Host != "next" {
-				t.Errorf("%s, not told to %d: listed %+v, want one that has used %d, of the owner %q", name, last, entries, h.Token+used, next)
+				t.Errorf("%s, node %d without the renewal: got %+v listed, want one with newest token %d, of the owner %q", name, last, entries, h.Token+used, next)
 			}
 		}
 	}

@@ -53,7 +53,7 @@ func outlives(t *testing.T, n int, missed string) {
 	idle(t, s)
 
 	each(first, (*testserver.Server).Freeze)
-	until(t, "all are renewed by the nodes that answer", func() bool {
+	until(t, "the nodes that answer have renewed all holds", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // as the engine bounds it: it does not wait for the frozen ones
 		defer cancel()
 		renewed := 0
@@ -94,10 +94,10 @@ func TestNoVoteIsRestoredAfterTheDeadline(t *testing.T) {
 	})
 	s.claims.get(h.ID).deadline = store.Now()
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrUnavailable) {
-		t.Fatalf("renewed by one node of three: %v, want ErrUnavailable", err)
+		t.Fatalf("renewal by one node of three: %v, want ErrUnavailable", err)
 	}
 	idle(t, s)
 	if n := clientsOf(t, servers[2].Addr)[0].Exists(t.Context(), s.key("x")).Val(); n != 0 {
-		t.Error("a vote was given back after the deadline")
+		t.Error("a vote was restored after the deadline")
 	}
 }

@@ -16,10 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A node is one of the servers. Its operations go out in lanes: those of one
-// claim one after another, and those that come while others are under way
-// together in the next pipeline. No caller waits for a node longer than it
-// wants to.
+// A node is one of the servers. Its operations are sent in lanes: operations of one claim go
+// in order, and those that come while an exchange is in progress share the next pipeline.
+// Callers decide how long they wait for a node.
 type node struct {
 	s       *Store
 	i       int
@@ -27,47 +26,47 @@ type node struct {
 	address string
 	offset  atomic.Int64 // its clock minus the local one, in µs, as last measured
 
-	names func() *redisnames.Names // watched
+	names func() *redisnames.Names // the watched names
 
-	runID string // of its process, as found last; guarded by s.mu
+	runID string // of its server process, as found last; guarded by s.mu
 
 	mu       sync.Mutex
 	state    state
-	since    store.Instant // when it began to be looked at
+	since    store.Instant // when its check began
 	err      error         // why it is not up
-	opens    store.Instant // when it may grant again, if that is known; else 0
+	opens    store.Instant // when it may grant again; 0 if unknown
 	lanes    [2]lane
-	fastest  [8]time.Duration // the newest exchanges
+	fastest  [8]time.Duration // durations of the latest exchanges
 	measured int
 	owed     []*job // releases that could not be sent to it
 
-	full  error     // the newest refusal of an ask, as its memory is full, until it grants one; else nil
-	again time.Time // when another ask may be sent to it then
+	full  error     // the latest refusal of an ask because its memory is full; nil once it grants again
+	again time.Time // when another ask may be sent to a full node
 	stuck bool      // its memory is full, and it refuses renewals and releases too
 }
 
 type state int
 
 const (
-	unknown state = iota // it is being looked at
+	unknown state = iota // it is being checked
 	up
 	down
 )
 
-// most is how many operations a node may be behind with before it is left out.
+// most is how many operations may wait for a node before it is left out.
 const most = 10_000
 
-// A lane has what waits for the exchange that is under way, and the goroutine
-// that makes the exchanges, from the first one until the Store is closed: each
-// new one would have to grow its stack.
+// A lane holds the operations that wait while an exchange is in progress. One goroutine
+// makes all exchanges until the Store is closed, because the stack of each new goroutine
+// would have to grow.
 type lane struct {
 	waiting []*job
 	flying  bool
 	since   time.Time     // when the exchange under way began
-	wake    chan struct{} // nil until there is a goroutine
+	wake    chan struct{} // nil until the goroutine has started
 
-	// Of that goroutine alone: the context of its exchanges, and the function that
-	// ends it, which is set for each. Both are replaced after it has ended.
+	// Only that goroutine uses these: the context of its exchanges, and the timer that ends the
+	// context, which is reset for each exchange. Both are replaced after the context has ended.
 	ctx   context.Context
 	timer *time.Timer
 }
@@ -76,21 +75,21 @@ type lane struct {
 type job struct {
 	n     *node
 	ctx   context.Context // of the caller, or nil
-	claim *claim          // of an ask, and of the release of one; else nil
+	claim *claim          // of an ask, or of the release of a claim; else nil
 	id    store.ID
 	sc    *script
 	args  []any // the whole command; shared, so never changed
 	index int   // of the hold, in a batch
 	out   chan<- reply
-	owed  store.Instant // a release is tried until then
-	mends *mending      // of a renewal: what a node lacks is given back to it
-	vote  *claim        // of what gives it back: whose vote that is
+	owed  store.Instant // a release is retried until then
+	mends *mending      // of a renewal: restores the vote of a node that lacks the hold
+	vote  *claim        // of an ask that restores a vote: whose vote
 
-	left  bool // it is not to be sent any more; guarded by n.mu
+	left  bool // it must no longer be sent; guarded by n.mu
 	first bool // an ask of a claim that is new to the node
 }
 
-// A reply is what became of a job.
+// A reply is the outcome of a job.
 type reply struct {
 	n      *node
 	index  int
@@ -121,7 +120,7 @@ var errBusy = errors.New("it is slow, and was left out")
 
 var errReleased = errors.New("the hold was released meanwhile")
 
-// send has the job done, and its outcome sent to its channel. It does not
+// send queues the job, and sends its outcome to its channel when it is done. It does not
 // block.
 func (n *node) send(j *job) {
 	n.mu.Lock()
@@ -135,7 +134,7 @@ func (n *node) send(j *job) {
 func (n *node) queue(j *job) (answer string, err error, over bool) {
 	l := &n.lanes[j.id[len(j.id)-1]%2]
 	if j.claim != nil {
-		// An unsent ask is superseded by a newer one, and needs no release.
+		// A newer ask supersedes an unsent one, which then needs no release.
 		for _, w := range l.waiting {
 			if w.claim == j.claim && w.isAsk() {
 				w.left = true
@@ -155,7 +154,7 @@ func (n *node) queue(j *job) (answer string, err error, over bool) {
 		}
 		return "", n.err, true
 	case n.full != nil && j.isAsk() && j.claim.newTo(n) && time.Now().Before(n.again): //mutant:redlock-full-node-paused
-		return "", n.full, true // what it has already goes on, as that needs no memory
+		return "", n.full, true // entries that the node already has need no memory
 	case len(l.waiting) >= most, l.flying && len(l.waiting) > 0 && !j.isRelease() && time.Since(l.since) > n.s.timeout:
 		n.owe(j)
 		return "", errBusy, true
@@ -167,13 +166,13 @@ func (n *node) queue(j *job) (answer string, err error, over bool) {
 			l.wake = make(chan struct{}, 1)
 			n.s.tasks.Go(func() { n.serve(l) })
 		} else {
-			l.wake <- struct{}{} // it waits, or is about to
+			l.wake <- struct{}{} // the goroutine waits for this or is about to
 		}
 	}
 	return "", nil, false
 }
 
-// owe keeps a release until the node is back. n.mu is held.
+// owe stores a release until the node is back. n.mu is held.
 func (n *node) owe(j *job) {
 	if j != nil && j.isRelease() && j.owed != 0 && len(n.owed) < most {
 		again := *j
@@ -182,7 +181,7 @@ func (n *node) owe(j *job) {
 	}
 }
 
-// serve sends what comes into the lane, until the Store is closed.
+// serve sends the jobs of the lane until the Store is closed.
 func (n *node) serve(l *lane) {
 	for n.fly(l) {
 		select {
@@ -195,14 +194,14 @@ func (n *node) serve(l *lane) {
 	}
 }
 
-// fly sends what waits until nothing does. It is false once the Store is closed.
+// fly sends waiting jobs until there are none. It returns false once the Store is closed.
 func (n *node) fly(l *lane) bool {
 	for {
 		n.mu.Lock()
 		jobs, closed := l.waiting, n.s.ctx.Err()
 		l.waiting = nil
 		if len(jobs) == 0 || closed != nil {
-			l.flying = closed != nil // then it need not be woken
+			l.flying = closed != nil // a closed lane need not be woken
 			n.mu.Unlock()
 			for _, j := range jobs {
 				j.done("", closed)
@@ -233,7 +232,7 @@ func (n *node) fly(l *lane) bool {
 // A command is one run of a script.
 type command struct{ *redis.StringCmd }
 
-// NoRetry keeps the client from sending it again: the majority is the retry.
+// NoRetry keeps the client from sending it again: the other nodes make up for a failure.
 func (command) NoRetry() bool { return true }
 
 func (n *node) command(ctx context.Context, j *job) command {
@@ -244,8 +243,8 @@ func (n *node) command(ctx context.Context, j *job) command {
 	return command{redis.NewStringCmd(ctx, args...)}
 }
 
-// bounded is a context that ends when the exchange that begins has taken too
-// long.
+// bounded returns a context that ends if the exchange that begins now takes longer than the
+// timeout.
 func (l *lane) bounded(s *Store) context.Context {
 	if l.timer != nil {
 		l.timer.Reset(s.timeout)
@@ -256,11 +255,11 @@ func (l *lane) bounded(s *Store) context.Context {
 	return ctx
 }
 
-// joined is ctx for an exchange that is made for all of the jobs.
+// joined joins ctx with the contexts of the jobs' callers.
 func joined(ctx context.Context, jobs []*job) context.Context {
 	var callers []context.Context
 	for i, j := range jobs {
-		if j.ctx != nil && (i == 0 || j.out != jobs[i-1].out) { // once for all of a call
+		if j.ctx != nil && (i == 0 || j.out != jobs[i-1].out) { // once per call
 			callers = append(callers, j.ctx)
 		}
 	}
@@ -270,11 +269,11 @@ func joined(ctx context.Context, jobs []*job) context.Context {
 	return store.Join(ctx, callers...) //mutant:redlock-joined-in-no-trace
 }
 
-// exchange has the jobs done in one pipeline.
+// exchange runs the jobs in one pipeline.
 func (n *node) exchange(l *lane, jobs []*job) {
 	ctx := joined(l.bounded(n.s), jobs)
 	defer func() {
-		if !l.timer.Stop() { // it has ended the context
+		if !l.timer.Stop() { // the timer has ended the context
 			l.timer = nil
 		}
 	}()
@@ -292,9 +291,9 @@ func (n *node) exchange(l *lane, jobs []*job) {
 		for _, c := range commands {
 			pipe.Process(ctx, c)
 		}
-		pipe.Exec(ctx) // the commands have the errors
+		pipe.Exec(ctx) // each command has its own error
 	}
-	granted := false // something new, for which it has memory
+	granted := false // a new entry, so the node has memory
 	for i, j := range jobs {
 		granted = granted || j.first && strings.HasPrefix(commands[i].Val(), "O")
 	}
@@ -319,8 +318,8 @@ func (n *node) exchange(l *lane, jobs []*job) {
 	}
 }
 
-// gone has the node checked before it is used again, if the error requires
-// that. The job with the error is then owed to the node; nil: there is none.
+// gone takes the node out of use until it is checked, if the error requires that. A release
+// in j, which may be nil, is then owed to the node.
 func (n *node) gone(err error, j *job) {
 	var server redis.Error
 	if !errors.As(err, &server) {
@@ -340,28 +339,27 @@ func (n *node) gone(err error, j *job) {
 	}
 }
 
-// full reports whether the node refused a command as its memory is full.
+// full reports whether the node refused a command because its memory is full.
 func full(err error) bool { return strings.HasPrefix(err.Error(), "OOM") }
 
-// fills notes that the node's memory is full. What it has is renewed and released
-// there; it is asked for something new after a pause, not as fast as it refuses.
-// It is stuck if it refuses renewals and releases too, as a user without the right
-// to PEXPIRE finds.
+// fills notes that the node's memory is full. The node still renews and releases its holds,
+// and gets new claims only after a pause. It is stuck if it refuses renewals and releases
+// too, as it does for a user without the right to PEXPIRE.
 func (n *node) fills(err error, stuck bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.full, n.again, n.stuck = n.failed(err), time.Now().Add(fullPause), n.stuck || stuck
 }
 
-// grants reports whether the node takes what is new: it is up, and has memory for
-// it, as far as is known.
+// grants reports whether the node can grant new claims: it is up and has memory, as far as is
+// known.
 func (n *node) grants() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.state == up && n.full == nil
 }
 
-// lose takes the node out of use until it has been looked at.
+// lose takes the node out of use until it has been checked.
 func (n *node) lose(err error, j *job) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -370,9 +368,9 @@ func (n *node) lose(err error, j *job) {
 	}
 }
 
-// refuses takes a node out of use that answers, but refuses to work. It is
-// checked after a pause: it may look fit and refuse again at once. No call waits
-// for it, as calls do for a node that is being checked.
+// refuses takes a node out of use that answers but refuses to work. It is checked after a
+// pause, because it may pass the check and refuse again at once. Unlike during other checks,
+// no call waits for the node.
 func (n *node) refuses(err error, j *job) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -388,8 +386,8 @@ func (n *node) refuses(err error, j *job) {
 	})
 }
 
-// leave is what a node does that is in use; n.mu is held. What is owed to it is so
-// before it can be back.
+// leave takes a node that is up out of use, and reports whether it did. j is owed before the
+// node can be back. n.mu is held.
 func (n *node) leave(to state, err error, j *job) bool {
 	n.owe(j)
 	if n.state != up || n.s.ctx.Err() != nil {
@@ -399,8 +397,7 @@ func (n *node) leave(to state, err error, j *job) bool {
 	return true
 }
 
-// took notes how long an exchange took, and whether the node has granted anything
-// new.
+// took notes how long an exchange took, and whether the node granted something new.
 func (n *node) took(d time.Duration, granted bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -411,7 +408,7 @@ func (n *node) took(d time.Duration, granted bool) {
 	n.measured++
 }
 
-// best is the fastest of the newest exchanges; 0: too few are known.
+// best returns the fastest of the latest exchanges, or 0 if there are too few.
 func (n *node) best() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -63,7 +63,7 @@ func TestEveryNodeAnswersAsTheModel(t *testing.T) {
 	}
 	t.Log(d.seen)
 	if what := rare(d.seen, matters, 5); what != "" {
-		t.Errorf("chance brought about %q too seldom in %d steps", what, 4*steps)
+		t.Errorf("got %q too seldom in %d steps", what, 4*steps)
 	}
 }
 
@@ -218,7 +218,7 @@ func (d *compared) step(name string, m *model) {
 	r := <-out
 	d.history = append(d.history, fmt.Sprintf("at %d %s %s: %c, last %d", d.now, what, detail, want, m.last))
 	if r.err != nil || r.answer[0] != want {
-		d.fail("the node answers %q, %v, the model %q", r.answer, r.err, want)
+		d.fail("the node returns %q, %v, the model %q", r.answer, r.err, want)
 	}
 	if what == "renew" && want == '1' {
 		var got *asker
@@ -226,7 +226,7 @@ func (d *compared) step(name string, m *model) {
 			_, got, _ = readRenewal(r.answer[1:])
 		}
 		if want := m.asks(); !reflect.DeepEqual(got, want) {
-			d.fail("a renewal answers %q, %+v, by the model %+v", r.answer, got, want)
+			d.fail("a renewal returns %q, %+v, in the model %+v", r.answer, got, want)
 		}
 		if got != nil {
 			d.seen["renewal asked"]++
@@ -244,10 +244,10 @@ func (d *compared) step(name string, m *model) {
 	}
 	last, have, err := d.s.nodes[0].parse(key, value)
 	if err != nil {
-		d.fail("it is stored as %q: %v", value, err)
+		d.fail("got the value %q: %v", value, err)
 	}
 	if m.there = value != ""; m.there && last != m.last || len(have)+len(m.q) > 0 && !reflect.DeepEqual(have, m.q) {
-		d.fail("the node keeps\n%d %+v\nthe model keeps\n%d %+v", last, have, m.last, m.q)
+		d.fail("the node has\n%d %+v\nthe model has\n%d %+v", last, have, m.last, m.q)
 	}
 	want2, asked := slices.Clone(m.woken), slices.Clone(m.asked)
 	for range len(m.woken) + len(m.asked) {
@@ -264,7 +264,7 @@ func (d *compared) step(name string, m *model) {
 		}
 		i := slices.Index(want2, h.ID)
 		if !ok || i < 0 || h.Name != name || m.q[m.find(h.ID)].p != p {
-			d.fail("a notification %q, want one of %v", msg.Payload, want2)
+			d.fail("got notification %q, want one of %v", msg.Payload, want2)
 		}
 		want2 = slices.Delete(want2, i, i+1)
 	}

@@ -36,7 +36,7 @@ func holdOnAll(t testing.TB, s *Store, c store.Claim) store.Hold {
 	t.Helper()
 	h := mustHold(t, s, c)
 	idle(t, s)
-	until(t, "each node has given its vote", func() bool {
+	until(t, "each node has voted", func() bool {
 		for _, n := range s.nodes {
 			if !votedFor(t, n, h) {
 				if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
@@ -95,7 +95,7 @@ func idle(t testing.TB, s *Store) {
 	t.Helper()
 	for begun := time.Now(); busy(s) > 0; time.Sleep(50 * time.Microsecond) {
 		if time.Since(begun) > patience {
-			t.Fatalf("after %v nodes are busy still", patience)
+			t.Fatalf("after %v nodes are still busy", patience)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func idle(t testing.TB, s *Store) {
 // flying waits until all nodes, which are frozen, have been sent a request.
 func flying(t testing.TB, s *Store) {
 	t.Helper()
-	until(t, "all nodes are asked", func() bool { return busy(s) == len(s.nodes) })
+	until(t, "all nodes have a request", func() bool { return busy(s) == len(s.nodes) })
 }
 
 // tell sends a node a command as a user would type it.

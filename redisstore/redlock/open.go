@@ -14,15 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Open returns a Store on clients of its own, which Close closes. The URL is
-// redlock: and then the URLs of the nodes, as of redisstore.Open, with commas
-// between:
+// Open returns a Store on its own clients, which Close closes. The URL is redlock: and
+// then the URLs of the nodes, as for redisstore.Open, separated by commas:
 //
 //	redlock:redis://10.0.0.1,redis://10.0.1.1:6380,rediss://user:password@10.0.2.1
 //
-// The options follow the last node: max-ttl and timeout, as Go durations. All
-// other options go to go-redis, for their node. Open does no I/O. The error
-// matches store.ErrInvalid and does not show the URL, which may hold passwords.
+// The options follow the last node: max-ttl and timeout, as Go durations. All other
+// options are go-redis's, and apply to their node. Open does no I/O. The error matches
+// store.ErrInvalid and does not show the URL, which may hold passwords.
 func Open(rawURL string, o *Options) (*Store, error) {
 	parsed, merged, err := parseURL(rawURL, o)
 	if err != nil {
@@ -47,10 +46,10 @@ func Open(rawURL string, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// handshakeTime is how long one may take on the connections of a dialer.
+// handshakeTime bounds a TLS handshake on a dialer's connection.
 const handshakeTime = 5 * time.Second
 
-// overTLS dials and then speaks TLS, if that is asked for.
+// overTLS adds TLS to the connections of dial if with is not nil.
 func overTLS(dial func(context.Context, string, string) (net.Conn, error), with *tls.Config) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -58,7 +57,7 @@ func overTLS(dial func(context.Context, string, string) (net.Conn, error), with 
 			return conn, err
 		}
 		t := tls.Client(conn, with)
-		ctx, cancel := context.WithTimeout(ctx, handshakeTime) // a mailbox's has no end
+		ctx, cancel := context.WithTimeout(ctx, handshakeTime) // the context of a mailbox has no deadline
 		defer cancel()
 		if err := t.HandshakeContext(ctx); err != nil {
 			conn.Close()
@@ -68,7 +67,7 @@ func overTLS(dial func(context.Context, string, string) (net.Conn, error), with 
 	}
 }
 
-// parseURL shows of a wrong URL nothing: passwords can be in it.
+// parseURL shows nothing of a wrong URL in its errors, because it may contain passwords.
 func parseURL(rawURL string, o *Options) ([]*redis.Options, *Options, error) {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: the Redlock URL is wrong: %s: want redlock:redis://host:port,redis://host:port,redis://host:port, with special characters of a password as %%XX",
@@ -88,7 +87,7 @@ func parseURL(rawURL string, o *Options) ([]*redis.Options, *Options, error) {
 		if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" {
 			return nil, nil, bad("node %d is no redis:// or rediss:// URL", i+1)
 		}
-		if u.Hostname() == "" { // go-redis would use this host, where each host would have its own locks
+		if u.Hostname() == "" { // go-redis would use this host, and each host would then have its own locks
 			return nil, nil, bad("node %d names no host", i+1)
 		}
 		query, err := url.ParseQuery(u.RawQuery)
@@ -110,7 +109,7 @@ func parseURL(rawURL string, o *Options) ([]*redis.Options, *Options, error) {
 			return nil, nil, bad("node %d", i+1)
 		}
 		if !query.Has("max_retries") {
-			parsed.MaxRetries = -1 // the majority is the retry
+			parsed.MaxRetries = -1 // the other nodes make up for a failure
 		}
 		parsed.DialerRetries = 1
 		timeout := merged.Timeout

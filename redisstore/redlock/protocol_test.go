@@ -23,12 +23,12 @@ const (
 	sound           flaw = ""
 	staleAnswers    flaw = "answers to an older number are counted"
 	obeysOlder      flaw = "a node obeys an older number"
-	repeatTakesBack flaw = "a repeat of the same number arbitrates anew"
+	repeatTakesBack flaw = "a repeat of the same number is decided again"
 	takesAway       flaw = "a node takes a grant away for a better claim"
 	anyToken        flaw = "the number is not compared with the newest token"
 	repeatByLast    flaw = "a repeat is judged by the newest token"
 	forgetsAtOnce   flaw = "a node that forgot answers at once"
-	noSeed          flaw = "a node that forgot begins its tokens anew"
+	noSeed          flaw = "a node that forgot starts its tokens again"
 	anyRelease      flaw = "a release takes whatever the id has"
 	blockIgnored    flaw = "a block counts as one token"
 )
@@ -147,7 +147,7 @@ func (x *explorer) number(n nodeState) nodeNumber {
 	i, ok := x.numbers[n]
 	if !ok {
 		if i = nodeNumber(len(x.nodes)); i == unknownNode {
-			panic("more states of a node than were thought of")
+			panic("too many states of a node")
 		}
 		x.numbers[n] = i
 		x.nodes = append(x.nodes, n)
@@ -275,12 +275,12 @@ func TestTheProtocolGrantsOneAndTokensGrow(t *testing.T) {
 		t.Run(fmt.Sprintf("numbers up to %d, blocks of %v, %d wipes", x.most, x.n, x.wipes), func(t *testing.T) {
 			t.Parallel()
 			states, wrong := x.explore()
-			t.Logf("%d states", states)
+			t.Logf("got %d states", states)
 			if wrong != "" {
 				t.Error(wrong)
 			}
 			if states < 100_000 {
-				t.Errorf("only %d states: little was explored", states)
+				t.Errorf("got only %d states", states)
 			}
 		})
 	}

@@ -136,7 +136,7 @@ func (x *explorer) next(s *explored) (wrong string) {
 			if x.counted(s, c) >= exploredNeed {
 				for o := range exploredClaims {
 					if o != c && s.claims[o].phase == holds {
-						return fmt.Sprintf("two hold, with %d and %d: %+v", cl.p, s.claims[o].p, *s)
+						return fmt.Sprintf("two claims hold the lock, with %d and %d: %+v", cl.p, s.claims[o].p, *s)
 					}
 				}
 				if cl.p <= s.newest {

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// changed wakes those who wait for a node.
+// changed wakes the callers that wait for a node.
 func (s *Store) changed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -16,13 +16,12 @@ func (s *Store) changed() {
 	s.news = make(chan struct{})
 }
 
-// straggle is how long an operation waits for nodes that are behind the others
-// when these alone do not decide it.
+// straggle is how long an operation waits for the slower nodes once the answers of the others
+// do not decide it alone.
 const straggle = 100 * time.Millisecond
 
-// ready waits, while nodes are being checked, until enough are up; no longer
-// than the timeout. A node that is not up then returns its error when it is
-// used.
+// ready waits, at most for the timeout, while nodes are being checked and fewer than need are
+// up. A node that is not up by then returns its error when it is used.
 func (s *Store) ready(ctx context.Context, need int) error {
 	s.start()
 	for {
@@ -30,7 +29,7 @@ func (s *Store) ready(ctx context.Context, need int) error {
 		news := s.news
 		s.mu.Unlock()
 		ups := 0
-		var newest store.Instant // when the last of them began to be looked at
+		var newest store.Instant // when the latest of their checks began
 		for _, n := range s.nodes {
 			n.mu.Lock()
 			switch n.state {
@@ -68,8 +67,8 @@ func (s *Store) ready(ctx context.Context, need int) error {
 	}
 }
 
-// waitsFor says, where only nodes that may have forgotten are missing, in how
-// many seconds enough may grant again.
+// waitsFor returns in how many seconds enough nodes may grant again, if only nodes that may
+// have forgotten are missing.
 func (s *Store) waitsFor(need int) (seconds int, soon bool) {
 	var opens []store.Instant
 	for _, n := range s.nodes {

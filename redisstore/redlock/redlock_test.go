@@ -89,7 +89,7 @@ func rights(t *testing.T) (all []any) {
 		}
 	}
 	if len(all) < 10 {
-		t.Fatalf("the package comment lists %q", all)
+		t.Fatalf("the package comment lists the rights %q", all)
 	}
 	return all
 }
@@ -177,7 +177,7 @@ func TestStore(t *testing.T) {
 		}
 		for _, e := range log {
 			if !strings.HasPrefix(e.Object, "client|") { // the driver tries to set its name and version
-				t.Errorf("a node refused: %s %s", e.Reason, e.Object)
+				t.Errorf("a node refused %s %s", e.Reason, e.Object)
 			}
 		}
 	}

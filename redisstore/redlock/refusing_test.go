@@ -55,14 +55,14 @@ func TestAReadOnlyNodeIsLeftInPeace(t *testing.T) {
 			}
 			n := s.nodes[2]
 			var err error
-			until(t, "the node is out of use, or for what is new", func() bool {
+			until(t, "the node is out of use, or grants nothing new", func() bool {
 				n.mu.Lock()
 				defer n.mu.Unlock()
 				err = cmp.Or(n.err, n.full)
 				return n.state == down || n.full != nil
 			})
 			if !strings.Contains(err.Error(), c.refusal) || !strings.Contains(err.Error(), servers[2].Addr) {
-				t.Errorf("it is out of use for %v", err)
+				t.Errorf("the node is out of use because of %v", err)
 			}
 			// The time only scales the limit, nothing waits for it: a slow machine sends less.
 			before, begun := commands(), time.Now()
@@ -71,10 +71,10 @@ func TestAReadOnlyNodeIsLeftInPeace(t *testing.T) {
 			}
 			sent, took := commands()-before, time.Since(begun)
 			if sent > 300*(1+int(took/time.Second)) {
-				t.Errorf("%d commands in %v went to a node that refuses them", sent, took)
+				t.Errorf("a node that refuses them got %d commands in %v", sent, took)
 			}
 			tell(t, admin, c.off)
-			until(t, "the node is used again, and what was released is released there", func() bool {
+			until(t, "the node is used again, and the missed releases are done there", func() bool {
 				left, err := admin.Get(t.Context(), s.key("0")).Result()
 				if err != nil && !errors.Is(err, redis.Nil) {
 					t.Fatal(err)
@@ -121,7 +121,7 @@ func TestWaitersThatAFullNodeRefusedLeaveItInPeace(t *testing.T) {
 		for _, c := range waits {
 			before()
 			if a, err := s.Ask(t.Context(), c); err != nil || a.Granted {
-				t.Fatalf("%+v, %v", a, err)
+				t.Fatalf("got %+v, %v, want a wait", a, err)
 			}
 			idle(t, s)
 		}
@@ -134,7 +134,7 @@ func TestWaitersThatAFullNodeRefusedLeaveItInPeace(t *testing.T) {
 	}
 	askAll(now) // each is sent, and refused
 	if sent := asks() - was; sent < len(waits) {
-		t.Fatalf("only %d of %d were refused", sent, len(waits))
+		t.Fatalf("got only %d of %d asks refused", sent, len(waits))
 	}
 	was, begun := asks(), time.Now()
 	for range 4 {
@@ -142,16 +142,16 @@ func TestWaitersThatAFullNodeRefusedLeaveItInPeace(t *testing.T) {
 	}
 	// The time only scales the limit, nothing waits for it.
 	if sent, pauses := asks()-was, int(time.Since(begun)/fullPause); sent > pauses+2 {
-		t.Errorf("a full node was asked %d times in %d pauses", sent, pauses)
+		t.Errorf("a full node got %d asks in %d pauses", sent, pauses)
 	}
 	tell(t, admin, "CONFIG SET maxmemory 0")
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
 	next := 0
-	until(t, "the node grants what it had no memory for, and is full no more", func() bool { // it may be busy
+	until(t, "the node grants what it refused, and is no longer full", func() bool { // it may be busy
 		if next == len(waits) {
-			t.Fatal("none of those that it had refused showed that it has memory") // a new claim would show it
+			t.Fatal("none of the refused claims showed that the node has memory") // a new claim would show it
 		}
 		now()
 		c := waits[next]

@@ -16,16 +16,16 @@ var lua embed.FS
 
 var luaDir = embedded.Dir(lua, "lua")
 
-// A script is an operation as a node runs it.
+// A script is an operation that a node runs.
 type script struct {
 	name string
 	text string
 	sha  string
 }
 
-// call is the command that runs the script.
+// call returns the command that runs the script.
 func (sc *script) call(keys int, args ...string) []any {
-	all := make([]any, 0, 4+len(args)) // one more in some tests
+	all := make([]any, 0, 4+len(args)) // tests append one more
 	all = append(all, "evalsha", sc.sha, keys)
 	for _, a := range args {
 		all = append(all, a)
@@ -33,7 +33,7 @@ func (sc *script) call(keys int, args ...string) []any {
 	return all
 }
 
-// announced are the arguments of a script that publishes what it changes, if it is to.
+// announced adds the argument that makes a script publish its change, if the claim or hold wants that.
 func announced(is bool, args ...string) []string {
 	if is { //mutant:redlock-announces-each-lock
 		args = append(args, "announce")
@@ -47,11 +47,11 @@ func (s *scripts) all() []*script {
 	return []*script{&s.ask, &s.renew, &s.release, &s.brk, &s.view}
 }
 
-// live are the scripts of every Store but those of some tests.
+// live are the scripts of every Store, except in some tests.
 var live = sync.OnceValue(func() *scripts { return load(func(text string) string { return text }) })
 
-// clocked are the scripts with the time, in µs, as their last argument instead
-// of the node's: for tests.
+// clocked are scripts that take the time, in µs, as their last argument instead of reading the
+// node's clock: for tests.
 var clocked = sync.OnceValue(func() *scripts {
 	return load(func(text string) string {
 		return strings.ReplaceAll(text, "redis.call('TIME')", "{ 0, ARGV[#ARGV] }")

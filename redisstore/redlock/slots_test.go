@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,9 +30,33 @@ func TestASemaphoresQuorumGrantsNoMoreThanItsSlots(t *testing.T) {
 					q = n
 				}
 				if safe := quorum >= q; safe == tooMany {
-					t.Errorf("%d nodes, %d slots, %d votes: more than that held is possible: %v, and %d are asked for", n, limit, quorum, tooMany, q)
+					t.Errorf("%d nodes, %d slots, %d votes: more holders than slots possible: %v, and the store requires %d votes", n, limit, quorum, tooMany, q)
 				}
 			}
+		}
+	}
+}
+
+// n slots need n+2 nodes, and the error says so. One node or two allow any number of slots: a lock needs all of them
+// too. One slot needs no more nodes than a lock.
+func TestSlotsNeedTwoMoreNodesThanThereAreSlots(t *testing.T) {
+	for n := 1; n <= maxNodes; n++ {
+		s := &Store{nodes: make([]*node, n)}
+		for limit := int64(1); limit <= maxNodes+1; limit++ {
+			_, err := s.quorum(limit)
+			if want := n <= 2 || limit == 1 || int64(n) >= limit+2; (err == nil) != want {
+				t.Errorf("%d nodes, %d slots: %v, want support: %v", n, limit, err, want)
+			}
+			if says := fmt.Sprintf("%d slots need %d nodes, and there are %d:", limit, limit+2, n); err != nil && (!errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), says)) {
+				t.Errorf("%v, want an ErrUnsupported that says %q", err, says)
+			}
+			most := fmt.Sprintf(", at most %d slots, or a lock for each slot", n-2)
+			if err != nil && strings.HasSuffix(err.Error(), most) != (n > 3) {
+				t.Errorf("%d nodes: %v, want %q at its end only if there are more than 3", n, err, most)
+			}
+		}
+		if why, lacks := s.Describe().Lacks[store.PromiseSlots]; lacks != (n == 3) || lacks && !strings.HasPrefix(why, "2 slots need 4 nodes, n slots n+2, and there are 3:") {
+			t.Errorf("%d nodes lack slots: %v, %q", n, lacks, why)
 		}
 	}
 }
@@ -70,7 +95,7 @@ func TestWithTwoTotalsNoMoreHoldThanTheSmaller(t *testing.T) {
 				for counting := 1; counting <= small+1; counting++ {
 					room := make([]twoTotals, n)
 					if fitsTwo(room, small, large, counting, small+1-counting, few, many, 0) {
-						t.Errorf("%d nodes: %d hold who count on %d slots beside %d who count on %d", n, counting, small, small+1-counting, large)
+						t.Errorf("%d nodes: %d holders that count on %d slots beside %d that count on %d", n, counting, small, small+1-counting, large)
 					}
 				}
 			}
@@ -140,19 +165,19 @@ func TestOnFiveNodesThreeSlotsAreHeldByThree(t *testing.T) {
 			switch {
 			case dead == 2:
 				if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-					t.Errorf("three of five nodes in reach, of which it takes four: %+v, %v, want indeterminate", a, err)
+					t.Errorf("with three of five nodes, where four votes are needed: got %+v, %v, want indeterminate", a, err)
 				}
 			case err != nil:
-				t.Errorf("claimant %d, of five nodes %d dead: %v", i, dead, err)
+				t.Errorf("claimant %d, with %d of five nodes dead: %v", i, dead, err)
 			case a.Granted != (i < 3):
-				t.Errorf("claimant %d, of five nodes %d dead: granted %v", i, dead, a.Granted)
+				t.Errorf("claimant %d, with %d of five nodes dead: got granted %v", i, dead, a.Granted)
 			}
 			if a.Granted {
 				granted++
 			}
 		}
 		if want := []int{3, 3, 0}[dead]; granted != want {
-			t.Errorf("of five nodes %d dead to each claimant: %d hold a slot of three, want %d", dead, granted, want)
+			t.Errorf("with %d of five nodes dead to each claimant: got %d holders of three slots, want %d", dead, granted, want)
 		}
 	}
 }
@@ -165,7 +190,7 @@ func TestASlotWaitsForASlowNodeThatHasToGrantIt(t *testing.T) {
 	// skipped as late, has none, and is asked again.
 	allUp(t, s)
 	free(t, s, "x")
-	until(t, "all have released", func() bool {
+	until(t, "all slots are released", func() bool {
 		for _, server := range servers {
 			value, err := clientsOf(t, server.Addr)[0].Get(t.Context(), s.key("x")).Result()
 			if errors.Is(err, redis.Nil) {
@@ -186,13 +211,13 @@ func TestASlotWaitsForASlowNodeThatHasToGrantIt(t *testing.T) {
 		defer close(done)
 		a, err = s.Ask(t.Context(), slot("x", 3))
 	}()
-	until(t, "the two that are slow are waited for", func() bool { return busy(s) == 2 })
+	until(t, "the store waits for the two slow nodes", func() bool { return busy(s) == 2 })
 	time.Sleep(3 * s.straggle)
 	servers[0].Thaw()
 	<-done
 	servers[1].Thaw()
 	if err != nil || !a.Granted {
-		t.Errorf("of five nodes one slow and one dead: %+v, %v", a, err)
+		t.Errorf("with one of five nodes slow and one dead: got %+v, %v", a, err)
 	}
 }
 
@@ -211,7 +236,7 @@ func TestUnderContentionNeverFourHoldThreeSlots(t *testing.T) {
 				c := slot("hot", 3)
 				a, err := s.Ask(t.Context(), c)
 				if err != nil {
-					t.Errorf("ask: %v", err)
+					t.Errorf("Ask: %v", err)
 					return
 				}
 				if !a.Granted {
@@ -223,13 +248,13 @@ func TestUnderContentionNeverFourHoldThreeSlots(t *testing.T) {
 				most = max(most, held)
 				mu.Unlock()
 				if r := s.Renew(t.Context(), []store.Hold{{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}})[0]; r.Err != nil {
-					t.Errorf("renew: %v", r.Err)
+					t.Errorf("Renew: %v", r.Err)
 				}
 				mu.Lock()
 				held--
 				mu.Unlock()
 				if err := s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token}); err != nil {
-					t.Errorf("release: %v", err)
+					t.Errorf("Release: %v", err)
 					return
 				}
 			}
@@ -237,7 +262,7 @@ func TestUnderContentionNeverFourHoldThreeSlots(t *testing.T) {
 	}
 	all.Wait()
 	if most > 3 {
-		t.Errorf("%d held at once, of 3 slots", most)
+		t.Errorf("got %d holders at once of 3 slots", most)
 	}
-	t.Logf("%d held at once, of 3 slots", most)
+	t.Logf("got %d holders at once of 3 slots", most)
 }

@@ -11,32 +11,32 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A tally is what the nodes answered to one round of an ask.
+// A tally collects the nodes' answers to one round of an ask.
 type tally struct {
 	nodes      int
 	quorum     func(limit int64) int // how many votes a hold needs
 	asked      time.Time
-	clocks     int // how many nodes have returned theirs
+	clocks     int // how many nodes have returned their clock
 	accepted   []*node
 	low, high  int
-	astray     []error  // of those, why no number of this client is accepted: a clock is wrong
+	astray     []error  // nodes that accept no number of this client, because a clock is wrong
 	lost       []string // reasons
 	mismatches int
-	have       int64 // the other limit
+	have       int64 // their limit
 	refused    []refusal
 	errs       []error
 }
 
-// A refusal is that of one node.
+// A refusal is the refusal of one node.
 type refusal struct {
 	now, last      int64
-	left           time.Duration // until the end of the first obstacle
+	left           time.Duration // until the first blocking entry ends
 	holding, ahead int
-	holders        []entry // the first of those granted
-	places         []place // the first of those that wait ahead
+	holders        []entry // the first granted entries
+	places         []place // the first waiters ahead
 }
 
-// A position is where a claim waits.
+// A place is the queue position of a claim.
 type place struct {
 	order int64
 	id    store.ID
@@ -48,10 +48,10 @@ func (p place) less(than place) bool {
 	return cmp.Or(cmp.Compare(p.order, than.order), bytes.Compare(p.id[:], than.id[:])) < 0
 }
 
-// placeSize is the length of a position in a node's answer.
+// placeSize is the length of a place in a node's answer.
 const placeSize = 8 + 2*len(store.ID{})
 
-// add counts a reply to the newest number of the claim.
+// add counts a reply to the claim's newest number.
 func (t *tally) add(s *Store, cl *claim, r reply) {
 	if r.err != nil {
 		t.errs = append(t.errs, r.err)
@@ -105,7 +105,7 @@ func (t *tally) add(s *Store, cl *claim, r reply) {
 	}
 }
 
-// common is the error of an answer that any script may give.
+// common returns the error of an answer that any script may give.
 func (n *node) common(key, answer string) error {
 	switch {
 	case answer == "C":
@@ -147,13 +147,13 @@ func readRefusal(text string) (f refusal, ok bool) {
 	return f, true
 }
 
-// answered is how many nodes said what they have to say of the claim.
+// answered returns how many nodes have decided about the claim.
 func (t *tally) answered() int {
 	return len(t.accepted) + t.low + t.high + len(t.lost) + t.mismatches + len(t.refused)
 }
 
-// enough reports whether no more answers are needed: it is granted, or cannot
-// be; or not with this number, and may be with another.
+// enough reports whether no more answers are needed: the claim is granted, cannot be granted,
+// or cannot be granted with this number but perhaps with another.
 func (t *tally) enough(need int) bool {
 	curable := t.low + t.high
 	against := t.answered() - len(t.accepted) - curable + len(t.errs)
@@ -161,14 +161,14 @@ func (t *tally) enough(need int) bool {
 		len(t.accepted)+curable >= need && against+curable > t.nodes-need
 }
 
-// onlyClocks reports whether the claim would be granted if the clocks were right:
-// it fits on enough nodes, but too many of them accept no number.
+// onlyClocks reports whether only wrong clocks prevent the grant: the claim fits on enough
+// nodes, but too many of them accept no number.
 func (t *tally) onlyClocks(need int) bool {
 	room := len(t.accepted) + t.low + t.high
 	return room >= need && room-len(t.astray) < need
 }
 
-// lossReason is why the claim is lost.
+// lossReason returns why the claim is lost.
 func (t *tally) lossReason() error {
 	slices.Sort(t.lost)
 	if reason := t.lost[len(t.lost)-1]; reason != "" {
@@ -177,7 +177,7 @@ func (t *tally) lossReason() error {
 	return store.ErrLost
 }
 
-// A vote is a grant by some nodes, as in the copy that blocks longest.
+// A vote is a grant by some nodes, shown as the copy that blocks longest.
 type vote struct {
 	copied
 	copies []copied
@@ -185,7 +185,7 @@ type vote struct {
 
 func (v *vote) count() int { return len(v.copies) }
 
-// votes counts the accepted grants of others, most first.
+// votes counts the accepted grants to other claims, most votes first.
 func (t *tally) votes() (all []vote) {
 	for _, f := range t.refused {
 		for _, e := range f.holders {
@@ -210,8 +210,8 @@ func (t *tally) votes() (all []vote) {
 	return all
 }
 
-// decided reports whether it is sure that a try fails: another has the claim's
-// room on enough nodes, or was first in the queue.
+// decided reports whether a try certainly fails: another claim has enough votes, or is earlier
+// in the queue.
 func (t *tally) decided(cl *claim) bool {
 	if slices.ContainsFunc(t.votes(), func(v vote) bool { return v.count() >= t.quorum(v.limit) }) {
 		return true
@@ -222,19 +222,20 @@ func (t *tally) decided(cl *claim) bool {
 				return true
 			}
 		}
-		if len(f.places) > 0 { // they are ahead
+		if len(f.places) > 0 { // they are all ahead
 			return true
 		}
 	}
 	return false
 }
 
-// refusal puts the refusals of the nodes together.
+// refusal combines the refusals of the nodes. Last is the largest number that a node has
+// returned, even if no majority accepted it. Until is at most splitLook if the nodes are split.
 func (t *tally) refusal(cl *claim) store.Answer {
 	a := store.Answer{Last: cl.newest}
 	all, sure := t.votes(), 0
-	// Those hold that have the votes, or can have them with those of nodes that
-	// did not say; but no more than fit.
+	// An entry is a hold if it has enough votes, or can have them with the votes of nodes
+	// that did not refuse, but no more holds than fit.
 	for held, least := int64(0), int64(store.Full); sure < len(all); sure++ {
 		v := &all[sure]
 		held, least = held+v.weight, min(least, v.limit)
@@ -270,9 +271,9 @@ func (t *tally) refusal(cl *claim) store.Answer {
 	}
 	a.Waiting = max(max(inWay, len(others))-a.Holding, 0)
 	if a.Holding+a.Waiting == 0 {
-		a.Waiting = 1 // one that came and went on some of the nodes
+		a.Waiting = 1 // a claim that came and went on some of the nodes
 	}
-	// Of a node that is behind, what holds nowhere else is not waited for.
+	// Do not wait for what holds only on a node that is behind.
 	if sure > 0 && !places { //mutant:redlock-ends-with-first-hold
 		untils = untils[:0]
 		for i := range all {

@@ -30,7 +30,7 @@ func TestOverTLSTheNodesCertificatesAreChecked(t *testing.T) {
 			}
 			h, w := mustHold(t, s, mutex("n")), mutex("n")
 			if a := mustAsk(t, s, w); a.Granted {
-				t.Error("two hold")
+				t.Error("two claims hold the lock")
 			}
 			if err := s.Release(t.Context(), h); err != nil {
 				t.Error(err)
@@ -38,7 +38,7 @@ func TestOverTLSTheNodesCertificatesAreChecked(t *testing.T) {
 			select {
 			case <-notifications:
 			case <-time.After(patience):
-				t.Error("no notification")
+				t.Error("got no notification")
 			}
 			if err := s.Release(t.Context(), store.Hold{Name: w.Name, ID: w.ID}); err != nil {
 				t.Error(err)
@@ -65,7 +65,7 @@ func TestOverTLSTheNodesCertificatesAreChecked(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=2m")
 	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_TLS="+url, "SSL_CERT_FILE="+cert.File)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("who trusts the certificate: %v\n%s", err, out)
+		t.Errorf("a process that trusts the certificate: %v\n%s", err, out)
 	}
 	s, err := Open(url, nil) // this process does not trust them
 	if err != nil {
@@ -75,6 +75,6 @@ func TestOverTLSTheNodesCertificatesAreChecked(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := s.Ask(ctx, mutex("n")); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("who does not trust the certificate: %v", err)
+		t.Errorf("a process that does not trust the certificate: %v", err)
 	}
 }

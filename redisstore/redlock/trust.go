@@ -6,14 +6,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Trust tells the nodes that they have no holds, so that they grant at once: a node that
-// was just started, or never used before, otherwise grants nothing for MaxTTL. It is for
-// the first installation, and for tests. If a client does hold a name that a node has
-// forgotten, two can hold it then.
+// Trust tells the nodes that they have no holds, so that they grant at once. Otherwise a node
+// that was just started, or never used before, grants nothing for MaxTTL. Use it for the first
+// installation, and for tests. If a client does hold a name that a node has forgotten, two can
+// then hold it.
 //
-// All nodes must answer before ctx ends: otherwise the error matches
-// [store.ErrUnavailable], or the error that every node answered, such as
-// [store.ErrDenied]. Use the same options as for [New] afterwards.
+// All nodes must answer before ctx ends. Otherwise the error matches [store.ErrUnavailable],
+// or the error that every node returned, such as [store.ErrDenied]. Use the same options for
+// [New] afterwards.
 func Trust(ctx context.Context, clients []*redis.Client, o *Options) error {
 	s, err := newStore(clients, o, nil)
 	if err != nil {

@@ -52,20 +52,20 @@ func TestALeaseCountsFromBeforeTheFirstNodeWasAsked(t *testing.T) {
 	var err error
 	thawed := thawedAfter(t, s, freeze, thaw, func() { a, err = s.Ask(t.Context(), c) })
 	if err != nil || !a.Granted || a.From == 0 || a.From >= thawed {
-		t.Fatalf("granted by nodes that could answer from %v on: %+v, %v", thawed, a, err)
+		t.Fatalf("grant of nodes that could answer only from %v on: got %+v, %v", thawed, a, err)
 	}
 	cl := s.claims.get(c.ID)
 	if off := a.From.Add(a.TTL).Sub(cl.deadline); off < c.TTL/100 {
-		t.Errorf("a hold of %v ends %v before the TTL does, want a hundredth: the nodes' clocks may be faster", c.TTL, off)
+		t.Errorf("a hold of %v ends %v before its TTL, want a hundredth, as the nodes' clocks may be faster", c.TTL, off)
 	}
 	var r store.Renewal
 	h := store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
 	thawed = thawedAfter(t, s, freeze, thaw, func() { r = s.Renew(t.Context(), []store.Hold{h})[0] })
 	if r.Err != nil || r.From == 0 || r.From >= thawed {
-		t.Errorf("renewed by nodes that could answer from %v on: %+v", thawed, r)
+		t.Errorf("renewal by nodes that could answer only from %v on: got %+v", thawed, r)
 	}
 	if off := r.From.Add(r.TTL).Sub(cl.deadline); off < c.TTL/100 {
-		t.Errorf("renewed for %v, it ends %v before the TTL does, want a hundredth", c.TTL, off)
+		t.Errorf("a renewal for %v ends %v before its TTL, want a hundredth", c.TTL, off)
 	}
 }
 
@@ -79,14 +79,14 @@ func TestARenewalAfterTheOldDeadlineIsALoss(t *testing.T) {
 	}
 	s.claims.get(h.ID).deadline = store.Now()
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
-		t.Fatalf("renewed after the deadline by nodes that have the hold: %v, want ErrLost", err)
+		t.Fatalf("renewal after the deadline by nodes that have the hold: %v, want ErrLost", err)
 	}
-	until(t, "what is left of it is given back", func() bool { return len(listed(t, s, "x").Entries) == 0 })
+	until(t, "the rest of the hold is released", func() bool { return len(listed(t, s, "x").Entries) == 0 })
 	idle(t, s) // the call itself waits for most nodes only
 	for i := range servers {
 		value, err := clientsOf(t, servers[i].Addr)[0].Get(t.Context(), s.key("x")).Result()
 		if err == nil && len(value) != headSize {
-			t.Errorf("node %d has it still, or again: %q", i, value)
+			t.Errorf("node %d still has it, or again: %q", i, value)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestANotificationNeverCarriesAToken(t *testing.T) {
 	h := mustHold(t, s, mutex("x"))
 	waits := mutex("x")
 	if a := mustAsk(t, s, waits); a.Granted {
-		t.Fatalf("granted besides another: %+v", a)
+		t.Fatalf("granted while another claim holds the lock: %+v", a)
 	}
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
@@ -114,17 +114,17 @@ func TestANotificationNeverCarriesAToken(t *testing.T) {
 		select {
 		case notification := <-notifications:
 			if notification.Token != 0 || notification.N != 0 {
-				t.Errorf("a notification carries a token: %+v", notification)
+				t.Errorf("got a notification with a token: %+v", notification)
 			}
 			if notification.ID != waits.ID {
 				continue
 			}
 			if a := mustAsk(t, s, waits); !a.Granted || a.Token <= h.Token {
-				t.Errorf("hinted, and asked again: %+v", a)
+				t.Errorf("ask after a notification: got %+v", a)
 			}
 			return
 		case <-timer.C:
-			t.Fatal("no notification")
+			t.Fatal("got no notification")
 		}
 	}
 }
@@ -141,7 +141,7 @@ func TestANodeThatComesToHaveAnotherMaximumGrantsNothing(t *testing.T) {
 	c := mutex("x")
 	c.TTL = 10 * time.Second
 	if a, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "40s") {
-		t.Errorf("%+v, %v, want ErrInvalid that tells the other", a, err)
+		t.Errorf("got %+v, %v, want ErrInvalid with the other maximum", a, err)
 	}
 }
 
@@ -156,7 +156,7 @@ func (v *severable) dial(ctx context.Context, network, addr string) (net.Conn, e
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.cut {
-		return nil, errors.New("the way is cut")
+		return nil, errors.New("the link is cut")
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err == nil {
@@ -190,9 +190,9 @@ func TestAReturningNodeGetsReleasesThatItMissed(t *testing.T) {
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the node is known to be away", func() bool { return nodesUp(s) == 2 })
+	until(t, "the node is out of use", func() bool { return nodesUp(s) == 2 })
 	way.sever(false)
-	until(t, "it is released there too", func() bool { return size() == int64(headSize) })
+	until(t, "the hold is released there, too", func() bool { return size() == int64(headSize) })
 }
 
 func TestAClockOffsetWithinTheRoundTripIsNoError(t *testing.T) {
@@ -206,7 +206,7 @@ func TestAClockOffsetWithinTheRoundTripIsNoError(t *testing.T) {
 		{time.Second, 0, time.Second},
 	} {
 		if got := clockOff(asked.Add(c.clock), asked, asked.Add(c.took)); got != c.want {
-			t.Errorf("a clock that said %v %v after the question was sent is %v apart, want %v", c.clock, c.took, got, c.want)
+			t.Errorf("a clock that read %v %v after the request was sent: got %v apart, want %v", c.clock, c.took, got, c.want)
 		}
 	}
 }

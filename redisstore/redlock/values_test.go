@@ -66,7 +66,7 @@ func TestRequestsToEachNodeAreLinkedToTheirCaller(t *testing.T) {
 		hook.mu.Lock()
 		defer hook.mu.Unlock()
 		if hook.trace = slices.Compact(hook.trace); !slices.Equal(hook.trace, []string{want}) {
-			t.Errorf("traces %q, want %q", hook.trace, want)
+			t.Errorf("got traces %q, want %q", hook.trace, want)
 		}
 		hook.trace = nil
 	}

@@ -54,7 +54,7 @@ func TestANodeWhoseClockIsOffIsUnavailableAndNamed(t *testing.T) {
 			a, err := s.Ask(t.Context(), claim)
 			var of *NodeError
 			if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !errors.As(err, &of) {
-				t.Errorf("%v ahead, a try %v: %+v, %v, want unavailable", c.ahead, try, a, err)
+				t.Errorf("%v ahead, a try %v: got %+v, %v, want ErrUnavailable", c.ahead, try, a, err)
 				continue
 			}
 			off := time.Duration(0)
@@ -62,7 +62,7 @@ func TestANodeWhoseClockIsOffIsUnavailableAndNamed(t *testing.T) {
 				off, _ = time.ParseDuration(found[1])
 			}
 			if (off - time.Minute).Abs() > 10*time.Second { // the time of the exchange counts as part of it
-				t.Errorf("%v ahead, a try %v: %v, want that it names the node and its clock", c.ahead, try, err)
+				t.Errorf("%v ahead, a try %v: %v, want an error with the node and its clock", c.ahead, try, err)
 			}
 			servers[1].SetClock(0)
 			free(t, s, claim.Name+" later")
@@ -93,7 +93,7 @@ func TestATokenFarAheadIsUnavailableAndNamed(t *testing.T) {
 		}
 	}
 	if !errors.Is(err, store.ErrUnavailable) || named < 2 {
-		t.Errorf("%+v, %v, want unavailable, for the newest token", a, err)
+		t.Errorf("got %+v, %v, want ErrUnavailable for the newest token", a, err)
 	}
 }
 
@@ -112,7 +112,7 @@ func waiters(t *testing.T, s *Store, name string) (all []store.ID) {
 // would wait behind all that arrive within the time that its clock is ahead.
 func TestAClientWhoseClockIsWrongIsServedInItsTurn(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"told by what it was granted", "told by the refusal itself"} {
+	for _, how := range []string{"corrected by a grant", "corrected by the refusal itself"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			_, set, open := nodesWithClock(t, 3)
@@ -120,14 +120,14 @@ func TestAClientWhoseClockIsWrongIsServedInItsTurn(t *testing.T) {
 			set(-9 * time.Second) // to the nodes this is a client whose clock was set forward
 			right := open()
 			h := mustHold(t, right, mutex("n"))
-			if how == "told by what it was granted" {
+			if how == "corrected by a grant" {
 				mustHold(t, wrong, mutex("another"))
 				if off := duration(wrong.offset()); (off + 9*time.Second).Abs() > 5*time.Second {
-					t.Errorf("its clock is taken for %v off, want 9s", -off)
+					t.Errorf("got a clock offset of %v, want 9s", -off)
 				}
 			}
 			var first store.Claim
-			until(t, "they come and are listed before a position lapses", func() bool {
+			until(t, "both claims are listed before a position expires", func() bool {
 				var second store.Claim
 				first, second = mutex("n"), mutex("n")
 				asked := time.Now()
@@ -140,7 +140,7 @@ func TestAClientWhoseClockIsWrongIsServedInItsTurn(t *testing.T) {
 				all := waiters(t, right, "n")
 				if time.Since(asked) < first.PositionTTL {
 					if len(all) != 2 || all[0] != first.ID {
-						t.Fatalf("%v wait, want %v first, which came first", all, first.ID)
+						t.Fatalf("got %v waiting, want %v first, which asked first", all, first.ID)
 					}
 					return true
 				}
@@ -154,7 +154,7 @@ func TestAClientWhoseClockIsWrongIsServedInItsTurn(t *testing.T) {
 			if err := right.Release(t.Context(), h); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "who came first is granted", func() bool { return mustAsk(t, wrong, first).Granted })
+			until(t, "the first claim is granted", func() bool { return mustAsk(t, wrong, first).Granted })
 		})
 	}
 }
@@ -177,7 +177,7 @@ func TestAnAnswerThatTookLongUndoesNoBetterOne(t *testing.T) {
 			{3 * time.Second, 0, 3 * time.Second},
 		} {
 			if got := learn(c.ahead, c.took); got != c.want {
-				t.Errorf("%d: a clock that was %v ahead when it answered after %v is known as %v ahead, want %v", i, c.ahead, c.took, got, c.want)
+				t.Errorf("%d: a clock that was %v ahead in an answer after %v: got %v ahead, want %v", i, c.ahead, c.took, got, c.want)
 			}
 		}
 	})

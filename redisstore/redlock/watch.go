@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// pingEvery is how often a mailbox is tried. Without a sign of life since
-	// the last time its connection counts as broken.
+	// pingEvery is how often the connection of a mailbox is tested. If nothing arrived
+	// since the last test, the connection is broken.
 	pingEvery = 5 * time.Second
 	// A broken mailbox is reopened after a pause between these.
 	leastReopen = 50 * time.Millisecond
 	mostReopen  = 3 * time.Second
 )
 
-// Watch implements [store.Watcher]: one subscription a node, each on a connection of
-// its own, until Close. It returns once a majority is subscribed; the others follow,
-// and then have all waiters poll. A notification is passed on if it is for the newest
-// number of its claim, once for each number, or for a waiter that asks a hold to give
-// up, once for each waiter. It never carries a token.
+// Watch implements [store.Watcher]. It has one subscription per node, each on its own
+// connection, until Close. It returns once a majority is subscribed; the others follow, and
+// each then makes all waiters poll. A notification for a claim's newest number is passed on
+// once per number. A notification that a waiter asks a hold to give up is passed on once per
+// waiter. None carries a token.
 func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	need := len(s.nodes)/2 + 1
 	if err := s.ready(ctx, need); err != nil {
@@ -44,7 +44,7 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Noti
 		}}
 		s.tasks.Go(func() { w.run(watching) })
 	}
-	s.tasks.Go(func() { // only Close ends it once it works
+	s.tasks.Go(func() { // Close ends it, or a failure of Watch
 		<-watching.Done()
 		stop()
 	})
@@ -88,18 +88,19 @@ func withoutNil(errs []error) (out []error) {
 	return out
 }
 
-// gather is how long a notification waits for those of other nodes, which a release
-// sends at the same time: an ask at the first one would be refused by the others.
+// gather is how long a notification waits for those of other nodes, which a release sends at
+// the same time. An ask after the first one would be refused by the other nodes.
 const gather = time.Millisecond
 
-// fresh reports whether a notification about the number p is news to its claim. What is
-// about an older number is not: the newer ask has seen it, or is hinted by
-// itself. One is passed on when enough nodes have sent it, or a moment later.
+// fresh reports whether a notification about the number p is to be passed on to its claim. One
+// about an older number is not: the newer ask has seen the change, or gets its own
+// notification. One about the newest number is passed on when a majority has sent it, or
+// after gather.
 func (s *Store) fresh(h store.Notification, p int64, n *node, sink func(store.Notification)) bool {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	cl := s.claims.of[h.ID]
-	if p < 0 { // a waiter of that order asks the hold to give up
+	if p < 0 { // the waiter with order -p asks the hold to give up
 		news := cl != nil && cl.held && cl.askedBy != -p //mutant:redlock-asked-by-each-node
 		if news {
 			cl.askedBy = -p
@@ -131,16 +132,16 @@ func (s *Store) fresh(h store.Notification, p int64, n *node, sink func(store.No
 	return true
 }
 
-// A mailbox is where the notifications of one node for one process arrive.
+// A mailbox receives the notifications of one node for one process.
 type mailbox struct {
 	n       *node
 	channel string
 	sink    func(h store.Notification, p int64)
-	alive   atomic.Bool // a sign of life has come since the last ping
+	alive   atomic.Bool // something arrived since the last ping
 
-	open     chan<- error    // takes the outcome of the first attempt,
-	returned <-chan struct{} // until Watch has returned
-	reported bool            // there is one
+	open     chan<- error    // takes the outcome of the first attempt
+	returned <-chan struct{} // closed when Watch has returned
+	reported bool            // the outcome was reported
 }
 
 // run keeps the mailbox open until ctx ends.
@@ -161,8 +162,8 @@ func (w *mailbox) run(ctx context.Context) {
 	}
 }
 
-// report gives Watch the outcome of the first attempt. After that, a mailbox that
-// opens makes all waiters poll: notifications may have been missed.
+// report gives Watch the outcome of the first attempt. After that, each time the mailbox opens
+// it makes all waiters poll, because notifications may have been missed.
 func (w *mailbox) report(err error) {
 	if !w.reported {
 		w.reported = true
@@ -177,14 +178,14 @@ func (w *mailbox) report(err error) {
 	}
 }
 
-// read delivers what arrives on one subscription, until its connection breaks
-// or ctx ends. It calls subscribed once the server has confirmed.
+// read delivers messages from one subscription until its connection breaks or ctx ends.
+// It calls subscribed when the server has confirmed the subscription.
 func (w *mailbox) read(ctx context.Context, subscribed func()) error {
 	if err := w.n.isAway(); err != nil { // a connection attempt would fail, and take long
 		return err
 	}
 	sub := w.n.client.Subscribe(ctx, w.channel)
-	// Closing is what ends a read that waits.
+	// Closing the connection is the only way to end a blocked Receive.
 	closing, stop := context.WithCancel(ctx)
 	w.n.s.tasks.Go(func() {
 		w.ping(closing, sub)
@@ -208,7 +209,7 @@ func (w *mailbox) read(ctx context.Context, subscribed func()) error {
 	}
 }
 
-// ping tries the connection, and returns once it must be closed.
+// ping tests the connection, and returns when the connection must be closed.
 func (w *mailbox) ping(ctx context.Context, sub *redis.PubSub) {
 	tick := time.NewTicker(w.n.s.pingEvery)
 	defer tick.Stop()
@@ -225,7 +226,7 @@ func (w *mailbox) ping(ctx context.Context, sub *redis.PubSub) {
 	}
 }
 
-// notification reads a message: the number, the id and the key.
+// notification reads a message: number, id and key.
 func (s *Store) notification(payload string) (h store.Notification, p int64, ok bool) {
 	part := strings.SplitN(payload, " ", 3)
 	if len(part) != 3 {

@@ -12,9 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// WatchName implements [store.NameWatcher]. The channel of a name is its key, on each node. It returns once a
-// majority is subscribed; the others follow. A node publishes its own changes, so changed is called for each
-// node, and once more when all nodes have had time to make the same change: by then a majority has it, or not.
+// WatchName implements [store.NameWatcher]. The channel of a name is its key, on each node. WatchName returns
+// once a majority is subscribed; the others follow. Each node publishes its own changes, so changed is called
+// for each node, and once more when all nodes have had time to make the change: by then a majority has it or
+// never will.
 func (s *Store) WatchName(ctx context.Context, name string, changed func()) (stop func(), err error) {
 	if err := store.CheckName(name); err != nil {
 		return nil, err
@@ -66,14 +67,14 @@ func (s *Store) WatchName(ctx context.Context, name string, changed func()) (sto
 type nameWatch struct {
 	changed func()
 	after   time.Duration   // by then all nodes have done the same
-	ended   context.Context // when it ends the watch has ended
+	ended   context.Context // done when the watch ends
 
 	mu    sync.Mutex
-	timer *time.Timer // the call after that time
+	timer *time.Timer // the later call
 }
 
-// at watches the name on one node, until the watch ends. It sends the outcome of the first attempt; when a later
-// one succeeds, changes may have been missed.
+// at watches the name on one node until the watch ends. It sends the outcome of the first attempt. When a later
+// attempt succeeds it calls notify, because changes may have been missed.
 func (w *nameWatch) at(n *node, channel string, first chan<- error) {
 	for again := false; ; again = true {
 		stop, err := n.names().Watch(w.ended, channel, w.notify)
@@ -99,7 +100,7 @@ func (w *nameWatch) at(n *node, channel string, first chan<- error) {
 	}
 }
 
-// notify calls changed, now and once more later.
+// notify calls changed now, and once more later.
 func (w *nameWatch) notify() {
 	w.mu.Lock()
 	if w.ended.Err() != nil {
@@ -127,9 +128,9 @@ func (w *nameWatch) stop() {
 	}
 }
 
-// newNames is what is watched on the node: nothing yet.
+// newNames returns an empty Names.
 func (n *node) newNames() *redisnames.Names {
-	own := n.s.channel(store.NewProcess()) // a connection has to be subscribed to something
+	own := n.s.channel(store.NewProcess()) // the connection needs at least one subscription
 	return &redisnames.Names{
 		Life: n.s.ctx, Tasks: &n.s.tasks, Every: n.s.pingEvery, Least: leastReopen, Most: mostReopen,
 		Try: func(ctx context.Context, sub *redis.PubSub) error { return sub.Ping(ctx) },
@@ -142,7 +143,7 @@ func (n *node) newNames() *redisnames.Names {
 	}
 }
 
-// isAway is why the node is away, or nil.
+// isAway returns why the node is down, or nil.
 func (n *node) isAway() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -46,7 +46,7 @@ func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
 			do()
 			idle(t, s)
 			if got := published(t, servers) - before; got < want || want == 0 && got > 0 {
-				t.Errorf("%s: %s: %d messages, want %d", name, what, got, want)
+				t.Errorf("%s: %s: got %d messages, want %d", name, what, got, want)
 			}
 		}
 		claim := func() store.Claim {
@@ -84,12 +84,12 @@ func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
 		w := claim()
 		mustAsk(t, s, w)
 		idle(t, s)
-		announces(says+len(servers), "a release to a waiter, who is woken", func() {
+		announces(says+len(servers), "a release to a waiter, which is notified", func() {
 			mustAsk(t, s, w) // or its position may have expired
 			idle(t, s)
 			release(h)
 		})
-		announces(says, "the grant that its ask brings", func() { h = holdOnAll(t, s, w) })
+		announces(says, "the grant of its ask", func() { h = holdOnAll(t, s, w) })
 		to := h
 		to.NewID = store.Process{}.NewID()
 		announces(says, "another id", func() { renew(&to) })
@@ -125,7 +125,7 @@ func TestAWatcherIsNotifiedAgainOnceAllNodesHadTime(t *testing.T) {
 	})
 	n.Store(0)
 	holdOnAll(t, s, election("n"))
-	until(t, "it is told of each node, and once more", func() bool { return n.Load() > int64(len(s.nodes)) })
+	until(t, "the watcher is notified for each node, and once more", func() bool { return n.Load() > int64(len(s.nodes)) })
 }
 
 func TestANodeThatWasAwayIsWatchedWhenItIsBack(t *testing.T) {
@@ -139,10 +139,10 @@ func TestANodeThatWasAwayIsWatchedWhenItIsBack(t *testing.T) {
 	}
 	defer stop()
 	servers[2].Restart()
-	until(t, "it is told that it may have missed something", func() bool { return n.Load() > 0 })
+	until(t, "the watcher is notified that it may have missed something", func() bool { return n.Load() > 0 })
 	servers[0].Kill()
 	servers[1].Kill()
 	if _, err := s.WatchName(t.Context(), "m", func() {}); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("with one node of three: %v", err)
+		t.Errorf("with one node of three: %v, want ErrUnavailable", err)
 	}
 }

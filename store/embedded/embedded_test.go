@@ -15,6 +15,6 @@ func TestATextIsAssembledWithoutItsComments(t *testing.T) {
 		"save.lua": {Data: []byte("save()\n")}, "queue.lua": {Data: []byte("another\n")},
 	}
 	if have, want := Text("ask.lua", Dir(own, "lua"), shared), "local q\nsave()\nif a then\nreturn 1\nend\n"; have != want {
-		t.Errorf("%q, want %q", have, want)
+		t.Errorf("got %q, want %q", have, want)
 	}
 }

@@ -9,14 +9,14 @@ import (
 )
 
 // An Entry is a claim in the queue. Its index among the entries is its order.
-// Instants are on Time.Clock, durations in microseconds. Granted, it is a hold;
-// else it waits.
+// Instants are on Time.Clock, durations in microseconds. A granted entry is a
+// hold; the others wait.
 type Entry struct {
 	ID           store.ID // of the claim
-	Limit        int32    // that its claim was asked for with: entries of a semaphore may differ in it
+	Limit        int32    // of its claim: entries of a semaphore may have different ones
 	Weight       int32    // that it holds or asks for, at most Limit
-	Want         int32    // weight asked for by an upgrade; else Weight
-	Turn         int32    // counted up by the owner: changes of weight; with a block, how many of its tokens are used after the first
+	Want         int32    // weight asked for by an upgrade; otherwise Weight
+	Turn         int32    // number of the newest change of weight; with a block, how many of its tokens are used after the first
 	N            uint16   // tokens drawn at the grant: Token … Token+N−1; while waiting, how many to draw
 	Granted      bool     // it is a hold
 	Shown        bool     // the owner has used the token, so MinHold counts
@@ -27,7 +27,7 @@ type Entry struct {
 	Expires      int64    // the instant of its expiry
 	MinHold      int64    // minimum hold
 	LockDelay    int64    // lock delay
-	Owner        string   // store.Owner.String
+	Owner        string   // store.Owner.Stored
 	GiveUp       *string  // of a waiter, or of a hold whose upgrade is pending: why it asks the other holders to give up; nil: it does not. A pointer like Broken
 }
 
@@ -58,7 +58,8 @@ func (e *Entry) Asking(now Time) bool {
 	return e.GiveUp != nil && (!e.Granted || e.wants(now)) //mutant:void-upgrade-asks
 }
 
-// Asks is why the entry asks the holders to give up, if it waits or its upgrade is pending; or empty.
+// Asks returns why the entry asks the holders to give up, if it waits or its upgrade is pending; or
+// empty.
 func (e *Entry) Asks() string {
 	if e.GiveUp == nil {
 		return ""
@@ -72,7 +73,7 @@ func (e *Entry) ask(reason string) {
 	}
 }
 
-// StoredReason is the reason of a break as it is stored.
+// StoredReason returns the reason of a break as it is stored.
 func StoredReason(b *store.Break) string {
 	reason := cmp.Or(strings.TrimLeft(b.Reason, freedMark), "no reason given") //mutant:break-forgets-reason
 	if b.Now {
@@ -81,7 +82,7 @@ func StoredReason(b *store.Break) string {
 	return reason
 }
 
-// LostFor is ErrLost, with the reason, if the hold was broken: stored is Broken, or empty.
+// LostFor returns ErrLost, with the reason if the hold was broken. stored is Broken, or empty.
 func LostFor(stored string) error {
 	if stored == "" {
 		return store.ErrLost
@@ -92,7 +93,7 @@ func LostFor(stored string) error {
 // live reports whether the entry has not expired.
 func (e *Entry) live(now Time) bool { return e.Expires > now.Clock }
 
-// end is the instant at which the entry is out of the way, unless it is
+// end returns the instant at which the entry stops blocking, unless it is
 // renewed: for a position its expiry; for a hold the later of its expiry with the
 // lock delay, and of its minimum hold if the owner has shown the token.
 func (e *Entry) end() int64 {
@@ -110,12 +111,12 @@ func (e *Entry) end() int64 {
 // hold has expired.
 func (e *Entry) wants(now Time) bool { return e.Granted && e.Want > e.Weight && e.live(now) } //mutant:upgrade-pending-outlives-hold
 
-// fill fills the answer with the state of the hold.
+// fill copies the state of the hold into the answer.
 func (e *Entry) fill(a *store.Answer) {
 	a.Token, a.N, a.Weight, a.Want, a.UpgradeToken = e.Token, int(e.N), int64(e.Weight), int64(e.Want), e.UpgradeToken
 }
 
-// has reports whether e is a hold and the token any of it.
+// has reports whether e is a hold and the token is one of its tokens.
 func (e *Entry) has(now Time, token int64) bool {
 	s := e.show(now)
 	return s.Has(token) //mutant:block-hold-broken
@@ -143,7 +144,7 @@ func (e *Entry) show(now Time) store.Entry {
 	return s
 }
 
-// lost is ErrLost, with the reason where an operator broke the entry.
+// lost returns ErrLost, with the reason if an operator broke the entry.
 func lost(e *Entry) error { return LostFor(e.Stored()) }
 
 // micros rounds up, so that no hold is shorter than was asked for.

@@ -6,9 +6,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// GiveUp is the reason of the first request to give up the hold of the id, by another hold whose
-// upgrade is pending or by a waiter; or empty. It is for a store whose renewals do not read the
-// queue.
+// GiveUp returns the reason of the first request to give up the hold of the id, by another hold
+// whose upgrade is pending or by a waiter; or empty. It is for a store whose renewals do not
+// read the queue.
 func (q *Queue) GiveUp(now Time, of store.ID) string {
 	for i := range q.Entries {
 		if e := &q.Entries[i]; e.Asking(now) && e.ID != of { //mutant:upgrade-asks-itself
@@ -23,7 +23,7 @@ func (q *Queue) GiveUp(now Time, of store.ID) string {
 func (q *Queue) Renew(now Time, h *store.Hold) (store.Renewal, Change) {
 	id := h.ID
 	if h.NewID != (store.ID{}) && q.find(h.NewID) >= 0 { //mutant:renew-without-comparing-id
-		id = h.NewID // it has been done, and the reply was lost //mutant:adoption-repeated-lost
+		id = h.NewID // it was done before, and the reply was lost //mutant:adoption-repeated-lost
 	}
 	i, err := q.held(now, id, h.Token) //mutant:renewal-re-creates
 	if err != nil {
@@ -56,7 +56,7 @@ func (q *Queue) Change(now Time, h *store.Hold, turn int32, weight int64) (store
 		return store.Answer{}, q.settle(now, h.Name, h.ID), err
 	}
 	e := &q.Entries[i]
-	fresh := turn > e.Turn // else a copy of one that was answered before //mutant:turns-ignored
+	fresh := turn > e.Turn // otherwise it is a copy of an answered change //mutant:turns-ignored
 	asks := false
 	if fresh {
 		e.Turn, e.Want = turn, int32(weight) //mutant:upgrade-second-entry
@@ -117,7 +117,7 @@ func (q *Queue) Release(now Time, h *store.Hold) (Change, error) {
 	return change, nil
 }
 
-// Break marks a hold as broken, and with now set takes it out of the way. See
+// Break marks a hold as broken; with Now set, the hold no longer blocks. See
 // [store.Inspector].
 func (q *Queue) Break(now Time, b *store.Break) (Change, error) {
 	i := q.find(b.ID)
@@ -176,14 +176,14 @@ func (q *Queue) askHolders(now Time, name string, i int, change *Change) {
 	}
 }
 
-// upgradeable reports whether the weight of the hold may be changed: it was
-// granted as upgradeable, so it is that, or an upgrade of it was granted.
+// upgradeable reports whether the weight of the hold may be changed: whether it
+// is upgradeable, or an upgrade of it was granted.
 func (q *Queue) upgradeable(i int) bool {
 	e := &q.Entries[i]
 	return e.Limit == store.Full && (e.Weight == store.Upgradeable || e.UpgradeToken != 0) //mutant:change-slots
 }
 
-// held finds the hold that its owner may go on with, or says ErrLost.
+// held finds the live hold of the id and token, or returns ErrLost, also if it is broken.
 func (q *Queue) held(now Time, id store.ID, token int64) (int, error) {
 	i, err := q.hold(now, id, token)
 	if err == nil && q.Entries[i].Broken != nil { //mutant:broken-hold-may-renewed
@@ -192,7 +192,7 @@ func (q *Queue) held(now Time, id store.ID, token int64) (int, error) {
 	return i, err
 }
 
-// hold finds the live hold of the id and token, or says ErrLost.
+// hold finds the live hold of the id and token, or returns ErrLost.
 func (q *Queue) hold(now Time, id store.ID, token int64) (int, error) {
 	i := q.find(id)
 	if i < 0 {

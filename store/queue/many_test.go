@@ -25,7 +25,7 @@ func TestAThousandWaitersAreGrantedInOrder(t *testing.T) {
 	for i := range all {
 		all[i] = claim(1)
 		if a, _, err := q.Ask(now, "n", &all[i]); err != nil || a.Granted || a.Waiting != i {
-			t.Fatalf("waiter %d: %+v, %v, want that it waits behind %d", i, a, err, i)
+			t.Fatalf("waiter %d: got %+v, %v, want refused behind %d", i, a, err, i)
 		}
 	}
 	change, err := q.Release(now, &store.Hold{Name: "n", ID: first.ID, Token: a.Token})
@@ -34,7 +34,7 @@ func TestAThousandWaitersAreGrantedInOrder(t *testing.T) {
 	}
 	shown := q.State(now, "n").Entries
 	if len(shown) != n {
-		t.Fatalf("%d entries are listed, want %d", len(shown), n)
+		t.Fatalf("got %d entries in the list, want %d", len(shown), n)
 	}
 	for i := range all {
 		if id, h, e := all[i].ID, change.Woken[i], shown[i]; h.ID != id || e.ID != id || !e.Granted || h.Token != e.Token || e.Token != a.Token+1+int64(i) {

@@ -49,7 +49,7 @@ func TestTheTestsCatchEachMutantOfTheRule(t *testing.T) {
 		{"a minimum hold ends after an hour", example + "a_minimum_hold_of_a_year_is_kept_for_a_year", "minimum-hold-is-kept", mutant.Value("max(end, e.Since+min(e.MinHold, " + hour + "))")},
 		{"a minimum hold is void once an hour has passed", example + "a_hold_that_is_given_back_after_hours_is_kept_for_its_minimum", "minimum-hold-ignored-release", mutant.Cond("WAS && e.Since+" + hour + " > now.Clock")},
 		{"a lock delay ends after an hour", example + "a_lock_delay_of_a_year_closes_the_name_for_a_year", "lock-delay-ignored", mutant.Value("e.Expires + min(e.LockDelay, " + hour + ")")},
-		{"a refusal tells of an hour at most", histories, "refusal-tells-until", mutant.Value("duration(min(first-now.Clock, " + hour + "))")},
+		{"a refusal reports an hour at most", histories, "refusal-tells-until", mutant.Value("duration(min(first-now.Clock, " + hour + "))")},
 		{"the 200th entry is overwritten", thousand, "last-first-out", mutant.After("if n := len(q.Entries); n > 200 {\nq.Entries[199] = q.Entries[n-1]\nq.drop(n - 1)\n}")},
 		{"64 are granted at most", thousand, "release-grants-most", mutant.Stmt("if held += int64(e.Weight); len(change.Woken) >= 63 {\nheld = store.Full\n}")},
 		{"64 are woken at most", thousand, "wakes-nobody", mutant.Cond("WAS && len(change.Woken) < 64")},

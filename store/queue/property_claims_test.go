@@ -73,7 +73,7 @@ func (w *world) ask(t *rapid.T) {
 	out, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) { return q.Ask(w.now, "n", &c.Claim) })
 	if have := settled.Limit(); len(settled.Entries) > 0 && (have == store.Full) != (limit == store.Full) {
 		if m := new(store.MismatchError); !errors.As(err, &m) || m.Have != int64(have) || m.Want != limit {
-			t.Fatalf("limit %d where %d is in use: %v", limit, have, err)
+			t.Fatalf("limit %d while %d is in use: got %v, want ErrMismatch", limit, have, err)
 		}
 		return
 	}
@@ -82,10 +82,10 @@ func (w *world) ask(t *rapid.T) {
 	}
 	a := out.(store.Answer)
 	if want := !waiting && held+c.Weight <= least; a.Granted != want {
-		t.Fatalf("weight %d of %d, of which %d may be used, %d blocking, others wait %v: granted %v", c.Weight, limit, least, held, waiting, a.Granted)
+		t.Fatalf("weight %d of %d, of which %d may be used, %d are blocking, others wait: %v: got granted %v", c.Weight, limit, least, held, waiting, a.Granted)
 	}
 	if there := find(w.q, c.ID) != nil; there != (a.Granted || !c.Try) {
-		t.Fatalf("granted %v, try %v: it has an entry: %v", a.Granted, c.Try, there)
+		t.Fatalf("granted %v, try %v: the queue has its entry: %v", a.Granted, c.Try, there)
 	}
 	if a.Granted || !c.Try {
 		c.token = a.Token
@@ -94,10 +94,10 @@ func (w *world) ask(t *rapid.T) {
 			lasts = c.TTL
 		}
 		if a.Granted && (a.N != c.Tokens() || a.Weight != c.Weight || a.Want != c.Weight || a.UpgradeToken != 0) {
-			t.Fatalf("asked for %+v and granted %+v", c, a)
+			t.Fatalf("asked for %+v, but granted %+v", c, a)
 		}
 		if e.Expires != w.now.Clock+lasts.Microseconds() || e.Owner != c.Owner || e.MinHold != c.MinHold.Microseconds() || e.LockDelay != c.LockDelay.Microseconds() {
-			t.Fatalf("asked for %+v at %d, and the entry is %+v", c, w.now.Clock, e)
+			t.Fatalf("asked for %+v at %d, but the entry is %+v", c, w.now.Clock, e)
 		}
 		w.ids, w.known[c.ID] = append(w.ids, c.ID), c
 	}
@@ -131,16 +131,16 @@ func (w *world) reported(t *rapid.T, a store.Answer, self store.ID) {
 		}
 	}
 	if want.Holding+want.Waiting == 0 || len(a.Holders) != min(want.Holding, store.MaxHolders) {
-		t.Fatalf("refused with %d holders reported of %d, and %d waiting", len(a.Holders), want.Holding, want.Waiting)
+		t.Fatalf("the refusal lists %d holders of %d, with %d waiting", len(a.Holders), want.Holding, want.Waiting)
 	}
 	for i, h := range a.Holders {
 		if e := entries[i]; h.ID != e.ID || h.Token != e.Token || h.Broken != e.Reason() {
-			t.Fatalf("holder %d reported as %+v, it is %+v", i, h, e)
+			t.Fatalf("holder %d is reported as %+v, want %+v", i, h, e)
 		}
 	}
 	a.Holders = nil
 	if !reflect.DeepEqual(a, want) {
-		t.Fatalf("refused with %+v, want %+v", a, want)
+		t.Fatalf("the refusal is %+v, want %+v", a, want)
 	}
 }
 
@@ -148,7 +148,7 @@ func (w *world) again(t *rapid.T) {
 	c := w.pick(t)
 	e := find(w.q, c.ID)
 	if e == nil {
-		t.Skip("it would be a new claim") // of an id the queue has forgotten
+		t.Skip("the claim has no entry") // of an id the queue has forgotten
 	}
 	was, alive := *e, w.alive(c) != nil
 	c.GiveUp = rapid.SampledFrom(reasons).Draw(t, "give up")
@@ -159,16 +159,16 @@ func (w *world) again(t *rapid.T) {
 	}
 	a := out.(store.Answer)
 	if err != nil || was.Granted && !a.Granted || was.Granted && a.Token != was.Token {
-		t.Fatalf("asked again: %+v, %v, was %+v", a, err, was)
+		t.Fatalf("asked again: got %+v, %v, the entry was %+v", a, err, was)
 	}
 	if a.Granted {
 		c.token = a.Token
 	}
 	if n := count(w.q, c.ID); n != 1 {
-		t.Fatalf("asked again, it has %d entries", n)
+		t.Fatalf("asked again: the claim has %d entries", n)
 	}
 	if e := find(w.q, c.ID); !e.Granted && e.Asks() != c.GiveUp || e.Granted && e.GiveUp != nil {
-		t.Fatalf("asked again with the reason %q, the entry is %+v", c.GiveUp, e)
+		t.Fatalf("asked again with the reason %q, but the entry is %+v", c.GiveUp, e)
 	}
 	w.pushed(t, c, was, map[bool]time.Duration{true: c.TTL, false: c.PositionTTL}[a.Granted])
 	w.reported(t, a, c.ID)
@@ -179,7 +179,7 @@ func (w *world) again(t *rapid.T) {
 func (w *world) pushed(t *rapid.T, c *claimed, was queue.Entry, by time.Duration) {
 	e := find(w.q, c.ID)
 	if e == nil || e.Expires != max(was.Expires, w.now.Clock+by.Microseconds()) && !(e.Granted && !was.Granted) {
-		t.Fatalf("moved by %v at %d from %+v to %+v", by, w.now.Clock, was, e)
+		t.Fatalf("the expiry moved by %v at %d, from %+v to %+v", by, w.now.Clock, was, e)
 	}
 }
 
@@ -192,7 +192,7 @@ func (w *world) withdraw(t *rapid.T) {
 		return nil, change, err
 	})
 	if err != nil {
-		t.Fatalf("withdrawal: %v, want nil", err)
+		t.Fatalf("withdrawal: got %v, want nil", err)
 	}
 	if alive {
 		w.gone(t, c, false)
@@ -207,14 +207,14 @@ func (w *world) poll(t *rapid.T) {
 	poll, pollErr := w.q.Poll(w.now, "n", &c.Claim)
 	w.q.State(w.now, "n")
 	if !reflect.DeepEqual(before, clone(w.q)) {
-		t.Fatalf("a read changed it from\n%+v\nto\n%+v", before, w.q)
+		t.Fatalf("a poll changed the queue from\n%+v\nto\n%+v", before, w.q)
 	}
 	ask, _, askErr := before.Ask(w.now, "n", &c.Claim)
 	if !reflect.DeepEqual(pollErr, askErr) || poll.Granted != ask.Granted || poll.Until != ask.Until ||
 		poll.Holding != ask.Holding || poll.Waiting != ask.Waiting {
-		t.Fatalf("poll %+v, %v\nask %+v, %v", poll, pollErr, ask, askErr)
+		t.Fatalf("got poll %+v, %v\nwant as ask %+v, %v", poll, pollErr, ask, askErr)
 	}
 	if poll.Last > w.q.Last || poll.Token > w.q.Last {
-		t.Fatalf("the poll has a token that was not drawn: %+v", poll)
+		t.Fatalf("the poll returns a token that was not drawn: %+v", poll)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 func (w *world) lost(t *rapid.T, err error, what string) {
 	if !errors.Is(err, store.ErrLost) {
-		t.Fatalf("%s: %v, want ErrLost", what, err)
+		t.Fatalf("%s: got %v, want ErrLost", what, err)
 	}
 }
 
@@ -43,7 +43,7 @@ func (w *world) renew(t *rapid.T) {
 		t.Fatalf("renewal of %+v: %v", was, err)
 	}
 	if e := find(w.q, c.ID); e == nil || !e.Shown {
-		t.Fatalf("the token was shown, and the entry is %+v", e)
+		t.Fatalf("the token was shown, but the entry is %+v", e)
 	}
 	w.pushed(t, c, was, h.TTL)
 	if h.Owner == "" {
@@ -55,10 +55,10 @@ func (w *world) renew(t *rapid.T) {
 	}
 	e = find(w.q, c.ID)
 	if e.Owner != h.Owner || e.Turn != turn {
-		t.Fatalf("renewed by %+v from %+v to %+v", h, was, e)
+		t.Fatalf("renewed with %+v: the entry changed from %+v to %+v", h, was, e)
 	}
 	if r := out.(store.Renewal); r.TTL != h.TTL || r.Weight != int64(e.Weight) || r.Want != int64(e.Want) || r.UpgradeToken != e.UpgradeToken || r.GiveUp != w.asks() {
-		t.Fatalf("answered %+v for %+v", r, e)
+		t.Fatalf("got %+v, but the entry is %+v", r, e)
 	}
 }
 
@@ -99,7 +99,7 @@ func (w *world) change(t *rapid.T) {
 		return
 	case c.Weight != store.Upgradeable || c.Limit != store.Full:
 		if !errors.Is(err, store.ErrInvalid) {
-			t.Fatalf("change of %+v: %v, want ErrInvalid", was, err)
+			t.Fatalf("change of %+v: got %v, want ErrInvalid", was, err)
 		}
 		return
 	case err != nil:
@@ -119,11 +119,11 @@ func (w *world) change(t *rapid.T) {
 	if alone && want.Want > want.Weight {
 		want.Weight = want.Want
 		if e.UpgradeToken == was.UpgradeToken {
-			t.Fatalf("nothing blocks an upgrade that is not granted: %+v", e)
+			t.Fatalf("an upgrade is not granted, although nothing blocks it: %+v", e)
 		}
 	}
 	if !reflect.DeepEqual(*e, want) {
-		t.Fatalf("changed to %d, turn %d, at %d from %+v to %+v", weight, turn, w.now.Clock, was, e)
+		t.Fatalf("change to %d, turn %d, at %d: the entry changed from %+v to %+v", weight, turn, w.now.Clock, was, e)
 	}
 	a := out.(store.Answer)
 	reported := store.Answer{
@@ -131,7 +131,7 @@ func (w *world) change(t *rapid.T) {
 		Holding: a.Holding, Holders: a.Holders, Until: a.Until,
 	}
 	if !reflect.DeepEqual(a, reported) || !a.Granted && e.Want > e.Weight && (a.Holding == 0 || a.Until == 0 || a.Holders[0].ID == c.ID) {
-		t.Fatalf("answered %+v for %+v", a, e)
+		t.Fatalf("got %+v, but the entry is %+v", a, e)
 	}
 }
 
@@ -160,7 +160,7 @@ func (w *world) adopt(t *rapid.T) {
 		t.Fatalf("renewal of %+v under another id: %v", was, err)
 	}
 	if find(w.q, c.ID) != nil {
-		t.Fatalf("the old id is still there: %+v", w.q)
+		t.Fatalf("the entry of the old id is left: %+v", w.q)
 	}
 	next := *c // the old one stays among those picked, and is lost
 	next.ID = id
@@ -177,7 +177,7 @@ func (w *world) release(t *rapid.T) {
 	c := w.pick(t)
 	token := c.token + int64(rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "off"))
 	if token == 0 {
-		t.Skip("that is a withdrawal")
+		t.Skip("a release with token 0 is a withdrawal")
 	}
 	e := w.alive(c)
 	good := e != nil && e.Granted && e.Token == token
@@ -200,7 +200,7 @@ func (w *world) release(t *rapid.T) {
 	})
 	if !good {
 		if w.lost(t, err, "release"); taken && find(w.q, c.ID) != nil {
-			t.Fatalf("freed and released, and there is %+v", w.q)
+			t.Fatalf("the hold was freed and released, but its entry is left: %+v", w.q)
 		}
 		return
 	}
@@ -215,7 +215,7 @@ func (w *world) release(t *rapid.T) {
 func (w *world) gone(t *rapid.T, c *claimed, kept bool) {
 	e := find(w.q, c.ID)
 	if (e != nil) != kept || e != nil && (e.Expires > w.now.Clock || !e.Shown) {
-		t.Fatalf("released, and to be kept %v: the entry is %+v", kept, e)
+		t.Fatalf("released, and its name is kept: %v, but the entry is %+v", kept, e)
 	}
 }
 
@@ -250,10 +250,10 @@ func (w *world) breaking(t *rapid.T) {
 	switch {
 	case end(&was) <= w.now.Clock || b.Now && (w.q.Forgets || was.Expires <= w.now.Clock):
 		if e != nil {
-			t.Fatalf("broken, and nothing is left of it but %+v", e)
+			t.Fatalf("the break freed the hold, but its entry is left: %+v", e)
 		}
 	case e == nil || !reflect.DeepEqual(*e, was):
-		t.Fatalf("broken, the entry is %+v, want %+v", e, was)
+		t.Fatalf("after the break the entry is %+v, want %+v", e, was)
 	}
 }
 
@@ -269,10 +269,10 @@ func (w *world) death(t *rapid.T) {
 	for _, e := range w.q.Entries {
 		was := find(before, e.ID)
 		if is(e.ID.Process()) && (!e.Granted || e.Expires > w.now.Clock) {
-			t.Fatalf("its owner is dead: %+v", e)
+			t.Fatalf("the entry is alive, although its process is dead: %+v", e)
 		}
 		if !is(e.ID.Process()) && e.Expires != was.Expires {
-			t.Fatalf("its owner lives: %+v, was %+v", e, was)
+			t.Fatalf("the process is alive, but its entry changed: %+v, was %+v", e, was)
 		}
 		if e.Granted && !was.Granted {
 			w.most = max(w.most, e.Token+int64(e.N)-1)
@@ -280,6 +280,6 @@ func (w *world) death(t *rapid.T) {
 		w.most = max(w.most, e.UpgradeToken)
 	}
 	if !change.Wrote && !reflect.DeepEqual(normal(before), normal(w.q)) {
-		t.Fatal("it changed the queue and does not say so")
+		t.Fatal("the queue changed, but Wrote is false")
 	}
 }

@@ -90,9 +90,9 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 	out, change, err := act(&w.q)
 
 	if same := reflect.DeepEqual(normal(before), normal(w.q)); !same && !change.Wrote {
-		t.Fatalf("it changed the queue and does not say so:\n%+v\n%+v", before, w.q)
+		t.Fatalf("the queue changed, but Wrote is false:\n%+v\n%+v", before, w.q)
 	} else if a, asked := out.(store.Answer); same && change.Wrote && (err != nil || asked && !a.Granted && find(w.q, self) == nil) {
-		t.Fatalf("lost, or a refused try: it reports a change of the queue, and made none: %+v", w.q)
+		t.Fatalf("lost, or a refused try: Wrote is true, but the queue is the same: %+v", w.q)
 	}
 
 	// Tokens are drawn when something is granted, and always larger than any
@@ -110,10 +110,10 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 		case !e.Granted && e.Token != 0:
 			t.Fatalf("a waiting entry has token %d", e.Token)
 		case was != nil && was.Granted && (!e.Granted || was.Token != e.Token):
-			t.Fatalf("a hold became another: %+v, %+v", was, e)
+			t.Fatalf("a hold changed its token, or waits again: %+v, %+v", was, e)
 		case e.Granted && (was == nil || !was.Granted):
 			if e.Token <= w.most {
-				t.Fatalf("token %d after %d", e.Token, w.most)
+				t.Fatalf("got token %d after %d, want a larger one", e.Token, w.most)
 			}
 			if e.N == 0 || e.N > 1 && e.Weight != e.Limit {
 				t.Fatalf("a block of %d for a part of the limit: %+v", e.N, e)
@@ -132,7 +132,7 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 				notifications = append(notifications, store.Notification{Name: "n", ID: e.ID})
 			}
 		case was != nil && e.Weight > was.Weight:
-			t.Fatalf("more weight and no upgrade token: %+v, %+v", was, e)
+			t.Fatalf("more weight without an upgrade token: %+v, %+v", was, e)
 		}
 		// No operation moves another's expiry, or takes part of its claim.
 		if was != nil && !mine {
@@ -145,25 +145,25 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 				same.GiveUp = nil // it was granted what it waited for
 			}
 			if !reflect.DeepEqual(*e, same) {
-				t.Fatalf("another's entry went from %+v to %+v", was, e)
+				t.Fatalf("the entry of another changed from %+v to %+v", was, e)
 			}
 		}
 	}
 	for i := range before.Entries {
 		was := &before.Entries[i]
 		if gone := find(w.q, was.ID) == nil; gone && was.ID != self && end(was) > w.now.Clock {
-			t.Fatalf("it ends at %d, and is removed at %d: %+v", end(was), w.now.Clock, was)
+			t.Fatalf("the entry ends at %d, but was removed at %d: %+v", end(was), w.now.Clock, was)
 		}
 	}
 	notifications = append(notifications, w.asked(before, self)...)
 	if !slices.Equal(notifications, change.Woken) {
-		t.Fatalf("granted %+v, notifications %+v", notifications, change.Woken)
+		t.Fatalf("granted %+v, but notifications %+v", notifications, change.Woken)
 	}
 	if pending && granted > 0 {
 		t.Fatalf("granted past a pending upgrade: %+v", w.q)
 	}
 	if drawn != w.most && drawn != before.Last {
-		t.Fatalf("the newest token is %d, and %d was drawn", drawn, w.most)
+		t.Fatalf("the newest token is %d, but %d was drawn", drawn, w.most)
 	}
 
 	// Repeated at the same moment, the operation changes nothing more and notifies
@@ -175,7 +175,7 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 	twice := clone(w.q)
 	_, change, _ = act(&twice)
 	if !reflect.DeepEqual(normal(twice), normal(w.q)) || len(change.Woken) > 0 {
-		t.Fatalf("repeated, it changes the queue again:\n%+v\n%+v\nnotifications %+v", w.q, twice, change.Woken)
+		t.Fatalf("the repeated operation changes the queue again:\n%+v\n%+v\nnotifications %+v", w.q, twice, change.Woken)
 	}
 	return out, err
 }
@@ -190,7 +190,7 @@ func (w *world) settled() queue.Queue {
 
 func (w *world) pick(t *rapid.T) *claimed {
 	if len(w.ids) == 0 {
-		t.Skip("nobody has come yet")
+		t.Skip("there is no claim yet")
 	}
 	from := max(0, len(w.ids)-8)
 	return w.known[w.ids[rapid.IntRange(from, len(w.ids)-1).Draw(t, "who")]]
@@ -225,17 +225,17 @@ func (w *world) check(t *rapid.T) {
 	for i := range q.Entries {
 		e := &q.Entries[i]
 		if end(e) <= w.now.Clock {
-			t.Fatalf("it has ended at %d, and is still there at %d: %+v", end(e), w.now.Clock, e)
+			t.Fatalf("the entry ended at %d, but is in the queue at %d: %+v", end(e), w.now.Clock, e)
 		}
 		if n := count(q, e.ID); n != 1 {
-			t.Fatalf("%d entries of one id", n)
+			t.Fatalf("got %d entries of one id, want 1", n)
 		}
 		if freed(e) {
 			continue
 		}
 		if e.Granted {
 			if waits != nil {
-				t.Fatalf("granted behind one that waits:\n%+v\n%+v", waits, e)
+				t.Fatalf("granted behind a waiting entry:\n%+v\n%+v", waits, e)
 			}
 			held += int64(e.Weight)
 			least = min(least, e.Limit)
@@ -254,7 +254,7 @@ func (w *world) check(t *rapid.T) {
 			continue
 		}
 		if c := w.known[e.ID]; c.came < order {
-			t.Fatalf("it came before the one ahead of it: %+v", e)
+			t.Fatalf("the entry came before the one ahead of it: %+v", e)
 		} else {
 			order = c.came
 		}
@@ -263,13 +263,13 @@ func (w *world) check(t *rapid.T) {
 		}
 	}
 	if held > int64(least) {
-		t.Fatalf("%d granted where one holder has a total of %d: %+v", held, least, q.Entries)
+		t.Fatalf("%d are granted, although one holder has a total of %d: %+v", held, least, q.Entries)
 	}
 	if upgrading && held == store.Upgradeable {
 		t.Fatalf("nothing blocks a pending upgrade: %+v", q.Entries)
 	}
 	if waits != nil && !upgrading && held+int64(waits.Weight) <= int64(min(least, waits.Limit)) {
-		t.Fatalf("it would fit, but waits: %+v beside %d", waits, held)
+		t.Fatalf("a waiter fits, but is not granted: %+v next to %d", waits, held)
 	}
 }
 
@@ -295,12 +295,12 @@ func (w *world) leaveAll() {
 	for i := range w.q.Entries {
 		e := &w.q.Entries[i]
 		if kept := e.Shown && e.Since+e.MinHold > w.now.Clock; e.Expires > w.now.Clock || !kept && e.Expires+e.LockDelay <= w.now.Clock {
-			w.t.Fatalf("all have left, and there is %+v", e)
+			w.t.Fatalf("all claims were released, but an entry is left: %+v", e)
 		}
 	}
 	w.now.Clock += 1000 + 3*large[len(large)-1].Microseconds()
 	if q := w.settled(); len(q.Entries) != 0 {
-		w.t.Fatalf("all have left and all has ended, and there is %+v", q.Entries)
+		w.t.Fatalf("all claims were released and have ended, but entries are left: %+v", q.Entries)
 	}
 }
 

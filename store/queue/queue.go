@@ -4,9 +4,9 @@
 // blocks all behind it.
 //
 // It does no I/O and reads no clock: the time is passed in. The memory and the
-// file store keep their names with it, and so does package store/record for the
-// stores on it. Every other store's script or statement is tested against it
-// step by step.
+// file store run it, and so does package store/record for the stores built on
+// it. The scripts and statements of all other stores are tested against it step
+// by step.
 //
 // A Queue is not safe for concurrent use.
 package queue
@@ -18,10 +18,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Time is the present, in microseconds.
+// A Time is the current time, in microseconds.
 type Time struct {
 	Clock int64 // on the clock that expiries are kept on: it must not be set back
-	Wall  int64 // since 1970: the least that a new token may be
+	Wall  int64 // since 1970: the smallest that a new token may be
 }
 
 // At returns the Time of a store whose only clock is the wall clock.
@@ -31,7 +31,7 @@ func At(t time.Time) Time { return Time{Clock: t.UnixMicro(), Wall: t.UnixMicro(
 type Queue struct {
 	Last     int64   // the newest token drawn
 	Entries  []Entry // in the order in which they came
-	OneLimit bool    // the store keeps one limit a name (it lacks store.PromiseTotals): any other is a mismatch
+	OneLimit bool    // the store keeps one limit per name (it lacks store.PromiseTotals): any other is a mismatch
 	Forgets  bool    // the store drops a hold that is broken with now, and its reason (it lacks store.PromiseReason)
 }
 
@@ -46,7 +46,7 @@ func (q *Queue) Limit() (least int32) {
 	return least
 }
 
-// SetLimit gives all entries the limit, for a store that keeps one a name.
+// SetLimit gives all entries the limit, for a store that keeps one per name.
 func (q *Queue) SetLimit(limit int32) {
 	q.OneLimit = true
 	for i := range q.Entries {
@@ -63,8 +63,8 @@ type Change struct {
 // Ask appends the claim, or refreshes the entry of its id. See
 // [store.Store.Ask].
 func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change, error) {
-	// The own entry is looked for before anything is dropped: an expired hold
-	// asked for again is lost, never a second entry.
+	// Look for the claim's own entry before anything is dropped: an expired
+	// hold that is asked for again is lost, and gets no second entry.
 	if i := q.find(c.ID); i >= 0 { //mutant:ask-after-expiry-appended
 		e := &q.Entries[i]
 		if e.Broken != nil || !e.live(now) { //mutant:broken-hold-may-asked
@@ -126,7 +126,7 @@ func (q *Queue) Poll(now Time, name string, c *store.Claim) (store.Answer, error
 	return a, nil
 }
 
-// DrawnBy takes from an answer the tokens that are larger than the last that was drawn.
+// DrawnBy sets a.Last to last, and removes from the answer the tokens larger than that.
 func DrawnBy(a *store.Answer, last int64) {
 	a.Last = last
 	if a.Token > last {
@@ -161,7 +161,7 @@ func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 		change.Wrote = true
 	}
 	held, least, waiting, upgrading := q.weights(now)
-	if upgrading { // before all that wait; there is one at most //mutant:upgrade-lets-waiters-while
+	if upgrading { // it goes before all waiters; at most one is pending //mutant:upgrade-lets-waiters-while
 		if !q.upgrade(now, name, self, held, &change) { //mutant:upgrade-waits-behind-those
 			return change
 		}
@@ -191,7 +191,7 @@ func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 }
 
 // grant makes the entry a hold and draws its tokens. Its expiry stays what it
-// was: only the owner's own act pushes it.
+// was: only a call of its owner extends it.
 func (q *Queue) grant(now Time, i int) {
 	e := &q.Entries[i]
 	e.Granted, e.Since, e.N = true, now.Clock, max(e.N, 1)
@@ -216,7 +216,7 @@ func (q *Queue) mismatch(have, limit int64) bool {
 	return q.OneLimit || have == store.Full || limit == store.Full //mutant:lock-beside-semaphore
 }
 
-// granted pushes the expiry of a hold whose owner is asking, and answers.
+// granted extends the hold whose owner is asking, and answers.
 func (q *Queue) granted(now Time, i int, c *store.Claim) store.Answer {
 	e := &q.Entries[i]
 	e.Expires = max(e.Expires, now.Clock+micros(c.TTL)) //mutant:repeated-grant-draws-new
@@ -236,7 +236,7 @@ func (q *Queue) blockers(now Time, self store.ID) store.Answer {
 	return others.refused(now, len(others.Entries))
 }
 
-// refused answers for a claim at position i of the queue, in it or behind it.
+// refused answers for a claim at position i, in the queue or behind its end.
 func (q *Queue) refused(now Time, i int) store.Answer {
 	a := store.Answer{Last: q.Last} //mutant:refusal-forgets-newest-token
 	first := int64(math.MaxInt64)
@@ -267,9 +267,9 @@ func (q *Queue) refused(now Time, i int) store.Answer {
 	return a
 }
 
-// leave removes the entry at i from the queue. But a hold whose token was
-// shown still blocks until its minimum hold has ended: released for its owner,
-// and with no lock delay.
+// leave removes the entry at i from the queue. But a hold whose token was shown
+// still blocks until its minimum hold has ended. For its owner it is released,
+// and it has no lock delay.
 func (q *Queue) leave(now Time, i int) {
 	e := &q.Entries[i]                                         //mutant:lock-delay-after-release
 	if e.Granted && e.Shown && e.Since+e.MinHold > now.Clock { //mutant:minimum-hold-ignored-release

@@ -10,7 +10,7 @@ import (
 // The rule, by example. A line is: seconds | claim | operation | outcome, with the
 // claims that it notifies. A TTL is 30 s and a position 10 s unless the line says otherwise.
 var examples = []struct{ promise, story string }{
-	{"one at a time, in the order they came", `
+	{"claims are granted one at a time, in the order they came", `
 		0 | a | write         | granted
 		0 | b | write         | waits
 		0 | c | write         | waits
@@ -21,7 +21,7 @@ var examples = []struct{ promise, story string }{
 		2 | b | release       | ok, wakes c
 		2 | c | release       | ok
 		2 |   |               | nothing left`},
-	{"readers share, a waiting writer shuts the door behind them", `
+	{"readers share, and a waiting writer blocks later readers", `
 		0 | a | read          | granted
 		0 | b | read          | granted
 		0 | w | write         | waits
@@ -30,31 +30,31 @@ var examples = []struct{ promise, story string }{
 		1 | a | release       | ok
 		1 | b | release       | ok, wakes w
 		2 | w | release       | ok, wakes d`},
-	{"a writer that gives up lets all readers behind it in", `
+	{"a writer that gives up admits all readers behind it", `
 		0 | a | read          | granted
 		0 | w | write         | waits
 		0 | b | read          | waits
 		0 | c | read          | waits
 		0 | w | withdraw      | ok, wakes b c`},
-	{"a refused try is not there", `
+	{"a refused try leaves no entry", `
 		0 | a | write         | granted
 		0 | b | try write     | refused
 		0 | a | release       | ok
 		0 |   |               | nothing left`},
-	{"slots are counted, and a wide claim is not passed by a narrow one", `
+	{"slots are counted, and a narrow claim does not overtake a wide one", `
 		0 | a | 2 of 3        | granted
 		0 | b | 2 of 3        | waits
 		0 | c | try 1 of 3    | refused
 		0 | c | 1 of 3        | waits
 		1 | a | release       | ok, wakes b c
 		1 | d | try 1 of 3    | refused`},
-	{"one upgradeable read beside readers, never two", `
+	{"one upgradeable read holds with readers, two never do", `
 		0 | a | read          | granted
 		0 | u | upgradeable   | granted
 		0 | b | try read      | granted
 		0 | v | try upgradeable | refused
 		0 | w | try write     | refused`},
-	{"a lock and a semaphore are a mistake while anybody holds, waits or is in the way", `
+	{"a lock and a semaphore mismatch while one holds, waits or blocks", `
 		0 | a | 1 of 3        | granted
 		0 | b | try write     | mismatch
 		0 | a | release       | ok
@@ -79,7 +79,7 @@ var examples = []struct{ promise, story string }{
 		0 | c | 3 of 5        | waits
 		1 | b | release       | ok
 		2 | a | release       | ok, wakes c`},
-	{"a claim of more than the smaller total waits until nobody counts on that", `
+	{"a claim of more than the smaller total waits until it is no longer in use", `
 		0 | a | 1 of 3        | granted
 		0 | b | 5 of 5        | waits
 		0 | c | 1 of 3        | waits
@@ -92,7 +92,7 @@ var examples = []struct{ promise, story string }{
 		1 | a | renew         | ok, asked to give up
 		1 | b | withdraw      | ok
 		2 | a | renew         | ok`},
-	{"a waiter begins to ask later, and every holder hears it", `
+	{"a waiter asks later, and every holder is notified", `
 		0 | a | read          | granted
 		0 | b | read          | granted
 		0 | w | write         | waits
@@ -100,23 +100,23 @@ var examples = []struct{ promise, story string }{
 		1 | w | again asking  | waits, wakes a b
 		2 | a | renew         | ok, asked to give up
 		2 | b | renew         | ok, asked to give up`},
-	{"who has been granted asks nobody any more", `
+	{"a granted waiter no longer asks", `
 		0 | a | write         | granted
 		0 | b | write asking  | waits, wakes a
 		1 | a | release       | ok, wakes b
 		1 | b | again         | granted
 		1 | c | write         | waits
 		2 | b | renew         | ok`},
-	{"a try asks nobody to give up", `
+	{"a try asks no holder to give up", `
 		0 | a | write            | granted
 		0 | b | try write asking | refused
 		1 | a | renew            | ok`},
-	{"who has lost its hold is not asked to give up", `
+	{"a lost hold is not asked to give up", `
 		0  | a | read ttl=5   | granted
 		0  | b | read         | granted
 		0  | a | break        | ok
 		1  | w | write asking | waits, wakes b`},
-	{"an abandoned hold comes free at its TTL, and its owner is told", `
+	{"an abandoned hold expires at its TTL, and its owner learns of it", `
 		0  | a | write        | granted
 		0  | b | write        | waits
 		9  | b | again        | waits
@@ -126,15 +126,15 @@ var examples = []struct{ promise, story string }{
 		30 | a | renew        | lost
 		30 | a | release      | lost
 		30 | a | withdraw     | ok`},
-	{"an expired hold is lost although nobody came", `
+	{"an expired hold is lost although no claim came", `
 		0  | a | write        | granted
 		30 | a | renew        | lost
 		30 |   |              | nothing left`},
-	{"an expired hold asked for again is lost and not a second entry", `
+	{"an expired hold asked for again is lost, without a second entry", `
 		0  | a | write        | granted
 		30 | a | again        | lost
 		30 |   |              | nothing left`},
-	{"whoever finds a hold expired wakes the one who waits", `
+	{"a claim that finds a hold expired wakes the waiter", `
 		0  | a | write ttl=5  | granted
 		0  | b | write        | waits
 		5  | c | try write    | refused, wakes b
@@ -159,7 +159,7 @@ var examples = []struct{ promise, story string }{
 		63071998 | a | renew ttl=31536000 | ok
 		94607997 | b | try write          | refused
 		94607998 | b | try write          | granted`},
-	{"a dead waiter falls out in the time of its position", `
+	{"a dead waiter leaves the queue after the TTL of its position", `
 		0  | a | write        | granted
 		0  | b | write        | waits
 		5  | c | write        | waits
@@ -170,13 +170,13 @@ var examples = []struct{ promise, story string }{
 		0  | a | write        | granted
 		0  | b | write        | waits
 		10 | b | again        | lost`},
-	{"a grant nobody looks at keeps the time of its position", `
+	{"a grant that its owner has not read lasts as long as its position", `
 		0  | a | write        | granted
 		0  | b | write        | waits
 		9  | a | release      | ok, wakes b
 		9  | c | write        | waits
 		10 | c | again        | granted`},
-	{"a reader's short TTL does not cut another's", `
+	{"a short TTL of one reader does not cut that of another", `
 		0  | a | read ttl=60  | granted
 		0  | b | read ttl=5   | granted
 		6  | w | try write    | refused
@@ -212,12 +212,12 @@ var examples = []struct{ promise, story string }{
 		7200     | a | release             | ok
 		31535999 | b | try write           | refused
 		31536000 | b | try write           | granted`},
-	{"a minimum hold is kept for nobody", `
+	{"a minimum hold is not kept before its owner has shown the token", `
 		0  | a | write        | granted
 		0  | b | write keep=600 | waits
 		5  | a | release      | ok, wakes b
 		10 | c | try write    | granted`},
-	{"a claim given up unseen has no minimum hold", `
+	{"a claim given up before its owner saw the grant has no minimum hold", `
 		0  | a | write keep=600 | granted
 		1  | a | withdraw     | ok
 		1  | b | try write    | granted`},
@@ -239,7 +239,7 @@ var examples = []struct{ promise, story string }{
 		0        | a | write delay=31536000 ttl=5 | granted
 		31536004 | b | try write                  | refused
 		31536005 | b | try write                  | granted`},
-	{"a broken hold is lost, and in the way until it is given back or expires", `
+	{"a broken hold is lost, and blocks until it is released or expires", `
 		0  | a | write keep=600 | granted
 		0  | b | write        | waits
 		1  | a | renew        | ok
@@ -248,7 +248,7 @@ var examples = []struct{ promise, story string }{
 		2  | a | again        | lost
 		3  | b | again        | waits
 		4  | a | release      | ok, wakes b`},
-	{"a break now lets the next in at once", `
+	{"a break now admits the next at once", `
 		0  | a | write delay=60 | granted
 		0  | b | write        | waits
 		1  | a | break now    | ok, wakes b
@@ -262,14 +262,14 @@ var examples = []struct{ promise, story string }{
 		0  | b | write        | waits
 		0  | b | break now    | lost
 		0  | c | break now    | lost`},
-	{"an upgrade is granted at once where nobody else is in", `
+	{"an upgrade is granted at once if no other holds", `
 		0  | u | upgradeable  | granted
 		1  | u | upgrade      | granted
 		1  | a | try read     | refused
 		1  | u | renew        | ok
 		2  | u | release      | ok
 		2  |   |              | nothing left`},
-	{"an upgrade waits for the readers, and passes all that wait", `
+	{"an upgrade waits for the readers, and passes all waiters", `
 		0  | a | read         | granted
 		0  | u | upgradeable  | granted
 		0  | w | write        | waits
@@ -281,7 +281,7 @@ var examples = []struct{ promise, story string }{
 		2  | u | renew        | ok
 		2  | w | again        | waits
 		3  | u | release      | ok, wakes w`},
-	{"a pending upgrade lets nobody in that would fit", `
+	{"a pending upgrade admits no claim that would fit", `
 		0  | a | read         | granted
 		0  | b | read         | granted
 		0  | u | upgradeable  | granted
@@ -291,7 +291,7 @@ var examples = []struct{ promise, story string }{
 		1  | d | read         | waits
 		2  | b | release      | ok, wakes u
 		3  | u | downgrade    | granted, wakes d`},
-	{"an upgrade that is cancelled lets in those that fit", `
+	{"a canceled upgrade admits those that fit", `
 		0  | a | read         | granted
 		0  | u | upgradeable  | granted
 		0  | u | upgrade      | pending
@@ -309,7 +309,7 @@ var examples = []struct{ promise, story string }{
 		1  | a | release      | ok, wakes u
 		2  | u | cancel       | granted
 		2  | b | try read     | granted`},
-	{"a downgrade lets readers in beside it, and nobody between", `
+	{"a downgrade admits readers, and no writer between", `
 		0  | u | upgradeable  | granted
 		0  | u | upgrade      | granted
 		0  | a | read         | waits
@@ -318,7 +318,7 @@ var examples = []struct{ promise, story string }{
 		1  | a | again        | granted
 		1  | u | renew        | ok
 		2  | v | try upgradeable | refused`},
-	{"a late copy of an upgrade comes to nothing", `
+	{"a late copy of an upgrade does nothing", `
 		0  | a | read         | granted
 		0  | u | upgradeable  | granted
 		0  | u | upgrade turn=1 | pending
@@ -349,7 +349,7 @@ var examples = []struct{ promise, story string }{
 		30 | b | again        | granted
 		30 | u | upgrade      | lost
 		30 | u | cancel       | lost`},
-	{"a pending upgrade of an expired hold is void while it is in the way", `
+	{"a pending upgrade of an expired hold is void while the hold blocks", `
 		0  | a | read ttl=60  | granted
 		0  | u | upgradeable delay=60 | granted
 		0  | u | upgrade      | pending
@@ -363,7 +363,7 @@ var examples = []struct{ promise, story string }{
 		0  | b | read         | waits
 		1  | u | break        | ok, wakes b
 		1  | u | cancel       | lost`},
-	{"who releases while its upgrade is pending leaves nothing", `
+	{"a release during a pending upgrade leaves nothing", `
 		0  | a | read         | granted
 		0  | u | upgradeable  | granted
 		0  | u | upgrade      | pending
@@ -409,7 +409,7 @@ var examples = []struct{ promise, story string }{
 		49 | d | try write    | refused
 		49 | c | release      | ok
 		49 |   |              | nothing left`},
-	{"a hold taken over too late is lost", `
+	{"a hold adopted too late is lost", `
 		0  | a | write        | granted
 		30 | a | renew as=b   | lost
 		30 | b | renew        | lost
@@ -426,7 +426,7 @@ var examples = []struct{ promise, story string }{
 		0  | b | write        | waits
 		0  | b | renew as=c   | lost
 		1  | a | release      | ok, wakes b`},
-	{"a release with token 0 takes whatever the id has", `
+	{"a release with token 0 removes whatever the id has", `
 		0  | a | write        | granted
 		0  | b | write        | waits
 		0  | c | withdraw     | ok
@@ -445,7 +445,7 @@ func TestTheRuleByExample(t *testing.T) {
 					part[i] = strings.TrimSpace(part[i])
 				}
 				if have := s.do(t, part[0], part[1], part[2]); have != part[3] {
-					t.Fatalf("%s\nhave: %s", strings.TrimSpace(line), have)
+					t.Fatalf("%s\ngot: %s", strings.TrimSpace(line), have)
 				}
 			}
 		})

@@ -42,7 +42,7 @@ func (n *numbers) release(c *store.Claim, token, used int64) {
 func (n *numbers) check(what string, have, want any) {
 	n.t.Helper()
 	if have != want {
-		n.t.Errorf("%s: %v, want %v", what, have, want)
+		n.t.Errorf("%s: got %v, want %v", what, have, want)
 	}
 }
 
@@ -54,17 +54,17 @@ func TestABlockIsDrawnAtTheGrantAndCountedBack(t *testing.T) {
 	n.check("the first token", a.Token, int64(1000))
 	n.check("the block", a.N, 10)
 	n.check("the newest token", a.Last, int64(1009))
-	n.check("the block again", n.again(c).N, 10)
+	n.check("the block when asked again", n.again(c).N, 10)
 	next, waits := n.ask(store.Full, 5)
 	n.check("granted", waits.Granted, false)
 	n.release(c, 1000, 1003)
-	n.check("drawn by the release, behind what was used", n.again(next).Token, int64(1004))
+	n.check("the token drawn by the release, after the ones used", n.again(next).Token, int64(1004))
 	n.check("the block drawn by the release", n.again(next).N, 5)
 
 	r, _ := n.ask(1, 7)
 	n.release(next, 1004, 0)
-	n.check("a reader's, behind a block of which nothing was told", n.again(r).Token, int64(1009))
-	n.check("a reader's block", n.again(r).N, 1)
+	n.check("the token of a reader, after a block whose use was not reported", n.again(r).Token, int64(1009))
+	n.check("the block of a reader", n.again(r).N, 1)
 	n.release(r, 1009, 0)
 
 	c, a = n.ask(store.Full, store.MaxBlock+1)
@@ -76,11 +76,11 @@ func TestABlockIsDrawnAtTheGrantAndCountedBack(t *testing.T) {
 		if _, err := n.q.Release(n.now, &store.Hold{Name: "n", ID: c.ID, Token: a.Token, Used: outside}); err != nil {
 			t.Fatal(err)
 		}
-		n.check("the newest token after a release that tells one outside the block", n.q.Last, last)
+		n.check("the newest token after a release that reports one outside the block", n.q.Last, last)
 		c, a = n.ask(store.Full, 10)
 	}
 	n.release(c, a.Token, a.Token)
-	n.check("only the first was used", n.q.Last, a.Token)
+	n.check("the newest token if only the first was used", n.q.Last, a.Token)
 }
 
 // A position from a version without blocks asks for none, so it gets one token.
@@ -107,15 +107,15 @@ func TestTheNewestTokenUsedIsShownAndNeverGoesBack(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 		e := n.q.State(n.now, "n").Entries[0]
-		n.check(fmt.Sprint("the newest used, told of ", s.reported), e.Used, s.want)
-		n.check("the note", e.Owner.Note, fmt.Sprint("note ", s.reported))
+		n.check(fmt.Sprint("the newest token used, after a report of ", s.reported), e.Used, s.want)
+		n.check("the note of the renewal", e.Owner.Note, fmt.Sprint("note ", s.reported))
 		for token, want := range map[int64]bool{0: false, 999: false, 1000: true, 1005: true, 1009: true, 1010: false} {
-			n.check(fmt.Sprint("it is known by ", token), e.Has(token), want)
+			n.check(fmt.Sprint("the hold has token ", token), e.Has(token), want)
 		}
 	}
 	h := store.Hold{Name: "n", ID: c.ID, Token: a.Token, TTL: time.Minute}
 	n.q.Renew(n.now, &h)
-	n.check("the note, not told", n.q.State(n.now, "n").Entries[0].Owner.Note, "note 1009")
+	n.check("the note of an older renewal", n.q.State(n.now, "n").Entries[0].Owner.Note, "note 1009")
 }
 
 // An upgrade draws a token of its own, larger than all before. The token of the
@@ -125,7 +125,7 @@ func TestAnUpgradeDrawsAnUpgradeTokenAndKeepsTheToken(t *testing.T) {
 	u, a := n.ask(store.Upgradeable, 10)
 	n.check("the block of an upgradeable read", a.N, 1)
 	r, reader := n.ask(1, 1)
-	n.check("a reader beside it", reader.Token, int64(1001))
+	n.check("the token of a reader next to it", reader.Token, int64(1001))
 	h := store.Hold{Name: "n", ID: u.ID, Token: a.Token, TTL: time.Minute}
 	change := func(turn int32, weight int64) store.Answer {
 		t.Helper()
@@ -137,29 +137,29 @@ func TestAnUpgradeDrawsAnUpgradeTokenAndKeepsTheToken(t *testing.T) {
 		return a
 	}
 	a = change(1, store.Full)
-	n.check("granted beside a reader", a.Granted, false)
+	n.check("granted while a reader holds it", a.Granted, false)
 	n.check("its upgrade token", a.UpgradeToken, int64(0))
-	n.check("who is in the way", a.Holders[0].ID, r.ID)
-	n.check("how many are", a.Holding, 1)
+	n.check("the blocking holder", a.Holders[0].ID, r.ID)
+	n.check("the number of blocking holders", a.Holding, 1)
 	n.check("until", a.Until, time.Minute)
 	n.release(r, reader.Token, 0)
 	if _, err := n.q.Release(n.now, &store.Hold{Name: "n", ID: u.ID, Token: 1002}); err == nil {
-		t.Error("the upgrade token is the identity of the hold")
+		t.Error("Release accepts the upgrade token instead of the token")
 	}
 	renewal, _ := n.q.Renew(n.now, &h)
 	n.check("renewed after the grant", renewal.Err, nil)
-	n.check("the upgrade token that the renewal tells", renewal.UpgradeToken, int64(1002))
-	n.check("the weight that it tells", renewal.Weight, int64(store.Full))
-	n.check("the want that it tells", renewal.Want, int64(store.Full))
-	n.check("upgraded twice, the upgrade token", change(2, store.Full).UpgradeToken, int64(1002))
+	n.check("the upgrade token in the renewal", renewal.UpgradeToken, int64(1002))
+	n.check("the weight in the renewal", renewal.Weight, int64(store.Full))
+	n.check("the wanted weight in the renewal", renewal.Want, int64(store.Full))
+	n.check("the upgrade token of a second upgrade", change(2, store.Full).UpgradeToken, int64(1002))
 	a = change(3, store.Upgradeable)
 	n.check("the weight after a downgrade", a.Weight, int64(store.Upgradeable))
 	n.check("the upgrade token after a downgrade", a.UpgradeToken, int64(1002))
 	n.check("the upgrade token of another upgrade", change(4, store.Full).UpgradeToken, int64(1003))
 	e := n.q.State(n.now, "n").Entries[0]
-	n.check("known by its upgrade token", e.Has(1003), true)
-	n.check("known by one between", e.Has(1002), false)
+	n.check("the hold has its upgrade token", e.Has(1003), true)
+	n.check("the hold has a token between", e.Has(1002), false)
 	if _, err := n.q.Break(n.now, &store.Break{Name: "n", ID: u.ID, Token: 1003}); err != nil {
-		t.Error("a break by the upgrade token:", err)
+		t.Error("break with the upgrade token:", err)
 	}
 }

@@ -19,7 +19,7 @@ func (q *Queue) Expire(now Time, name string, dead func(store.Process) bool) Cha
 	return change
 }
 
-// State is the queue as List shows it. It leaves out expired entries, even if
+// State returns the queue as List shows it. It leaves out expired entries, even if
 // they have not been dropped yet.
 func (q *Queue) State(now Time, name string) store.State {
 	s := store.State{Name: name, Limit: int64(q.Limit()), Last: q.Last}

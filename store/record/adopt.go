@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// adopting notes, before the request is sent, that a hold may become a claim of this process: so its entry is
+// adopting records, before the request is sent, that a hold may become a claim of this process, so that its entry is
 // removed if the adoption is given up.
 func (s *Store) adopting(now *localClaim, h *store.Hold, sess *session.Session) {
 	s.mu.Lock()
@@ -19,13 +19,13 @@ func (s *Store) adopting(now *localClaim, h *store.Hold, sess *session.Session) 
 	now.unsure, now.ends = true, max(now.ends, store.Now().Add(h.TTL)) //mutant:record-adoption-is-not-sure
 }
 
-// notAdopted notes why an adoption failed. One that was not answered may be repeated, for as long as the hold lasts.
+// notAdopted records why an adoption failed. An unanswered one may be repeated as long as the hold lasts.
 func (s *Store) notAdopted(now *localClaim, got *renewing, err error) {
 	broken := (*store.LostError)(nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case !store.Definite(err) || now.token != 0: // its own renewals report what it adopted before
+	case !store.Definite(err) || now.token != 0: // if it was adopted before, its own renewals report its state
 	case errors.Is(err, store.ErrLost) && (got.there || !errors.As(err, &broken)): // it is not there under its new id
 		s.forget(now)
 	default: // it may have been done before
@@ -33,8 +33,8 @@ func (s *Store) notAdopted(now *localClaim, got *renewing, err error) {
 	}
 }
 
-// detach gives a hold an id of no process, and a session of its own, which is never renewed: so
-// it outlives its process.
+// detach gives a hold an ID of no process, and a session of its own that is never renewed. So the hold outlives its
+// process.
 func (s *Store) detach(ctx context.Context, m *localClaim, h *store.Hold) store.Renewal {
 	id := session.NewID()
 	ttl := s.ticks(h.TTL)

@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// errNeedsShort says that a claim has to wait, and has no session to wait in.
+// errNeedsShort says that a claim has to wait and has no session to wait in.
 var errNeedsShort = errors.New("no session to wait in has begun")
 
-// Ask implements [store.Store]. The local state of the claim may answer it. Else it gets a session, goes into
-// the record, or into its inbox first, and what it finds there is noted for the claim.
+// Ask implements [store.Store]. The local state of the claim may answer it. Otherwise the claim gets a session and
+// goes into the record, perhaps by way of the inbox. The result is noted for the claim.
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := s.checkClaim(&c); err != nil {
 		return store.Answer{}, err
@@ -34,7 +34,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 		m.uncalled = nil
 	}
 	k := &asking{c: &c}
-	for err = errNeedsShort; err == errNeedsShort; { // the session to wait in is begun once it is needed
+	for err = errNeedsShort; err == errNeedsShort; { // the session to wait in begins only when it is needed
 		if err = s.sessionsOf(ctx, m, k); err != nil {
 			continue
 		}
@@ -54,7 +54,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return a, nil
 }
 
-// checkClaim finds what the store cannot keep, before any I/O.
+// checkClaim rejects, before any I/O, what the store does not support.
 func (s *Store) checkClaim(c *store.Claim) error {
 	if err := s.bounds.CheckClaim(c); err != nil {
 		return err
@@ -70,8 +70,9 @@ func (s *Store) checkClaim(c *store.Claim) error {
 	return nil
 }
 
-// lengthen adds to a minimum hold and a lock delay what the server's time may be off by. It may have been behind when the name was granted, or
-// when the hold was found to have expired, and ahead when it is read for whether they have ended.
+// lengthen adds to a minimum hold and a lock delay the possible error of the server's time. That time may have been
+// behind when the name was granted, or when the hold was found to have expired, and ahead when it shows whether they
+// have ended.
 func (s *Store) lengthen(c *store.Claim) {
 	if c.MinHold > 0 {
 		c.MinHold += s.traits.Age //mutant:record-minimum-hold-by-an-old-time
@@ -81,25 +82,25 @@ func (s *Store) lengthen(c *store.Claim) {
 	}
 }
 
-// An asking is an ask on its way: what keeps its claim, and what the last run of it has found in the record.
+// An asking is an ask under way: the sessions for its claim, and what its last run found in the record.
 type asking struct {
 	op
 	c           *store.Claim
-	long, short *session.Session     // it goes into one of them if it is new; short: nil, or begun
-	to          *session.Session     // it goes into this if it is there; nil: it stays where it is
-	calls       map[session.ID]int64 // of the sessions, as it was sent
-	flight      *session.Flight      // of the session that it is likely to be in
+	long, short *session.Session     // a new entry goes into one of them; short: nil, or begun
+	to          *session.Session     // an existing entry moves to this; nil: it stays where it is
+	calls       map[session.ID]int64 // call counters of the sessions when it was sent
+	flight      *session.Flight      // renewal of the session that it is likely to be in
 
 	a     store.Answer
-	in    session.ID // that keeps the entry
+	in    session.ID // of the entry
 	there bool       // there is an entry
 	owner string     // of the entry
 	asked bool       // a waiter asks the holders to give up
 }
 
-// apply is what an ask does to a record. An entry that is new goes into the long session if it is granted, and
-// into the short one if it waits. One that is there stays where it is: whatever was
-// asked for before, in whichever session, is what the record says it is (law 1).
+// apply applies an ask to a record. A new entry goes into the long session if it is granted, and into the short one
+// if it waits. An existing entry stays in its session unless k.to is set. What counts is the record, whatever was
+// asked for before, in whichever session (law 1).
 func (k *asking) apply(v *view) (change queue.Change, err error) {
 	c := k.c
 	if v.untimed && (c.MinHold > 0 || c.LockDelay > 0) { //mutant:record-claims-by-no-time
@@ -111,10 +112,10 @@ func (k *asking) apply(v *view) (change queue.Change, err error) {
 	e := v.find(c.ID)
 	switch crowd := v.reportsEnd && len(v.q.Entries) > fewCome; {
 	case k.a.Granted:
-	case c.Waits: // the ask that follows finds out whether the holders live //mutant:record-who-waits-asks-twice
+	case c.Waits: // the ask that follows finds out whether the holders are alive //mutant:record-who-waits-asks-twice
 	case c.Try || !crowd:
 		v.refuse(c)
-		if c.Try { // a waiter that has died is watched together with the holders
+		if c.Try { // a dead waiter must be found out as well as the holders
 			k.a.Unsure = v.unsure()         //mutant:record-try-is-sure
 			v.all = v.all || k.a.Unsure > 0 //mutant:record-waiters-are-watched
 		}
@@ -172,9 +173,8 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return a, nil
 }
 
-// polled notes the result of a poll of a waiting claim: that it still has its position, or that it was granted,
-// which is the answer under the conditions of law 6. Only a written token is a grant: a claim that fits, but was
-// not written, is not granted.
+// polled records the result of a poll for a waiting claim: the claim keeps its position, or it was granted, under
+// the conditions of law 6. Only a written token is a grant: a claim that fits but was not written is not granted.
 func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

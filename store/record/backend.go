@@ -1,11 +1,10 @@
-// Package record makes a store.Store of any server that can compare and swap one record for
-// each name, and keep sessions (package store/session). The rule of package store/queue
-// runs here, in the client: an operation reads the record of the name, applies the rule,
-// and swaps the record if it has not been written since.
+// Package record makes a store.Store of any server that can compare and swap one record per name, and has sessions
+// (package store/session). The rule of package store/queue runs here, in the client: an operation reads the record
+// of the name, applies the rule, and swaps the record if it has not been written since.
 //
-// A server is connected by a [Backend]. Package store/record/recordtest tests one.
+// A [Backend] connects a server. Package store/record/recordtest tests a Backend.
 //
-// Laws that are cited by their numbers are those of docs/design.md, "Records and sessions".
+// Law numbers refer to docs/design.md, "Records and sessions".
 package record
 
 import (
@@ -17,9 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// Limits of what a Backend is given.
+// Limits of what a Backend receives.
 const (
-	// MaxNotes is how many notes one Join has at most.
+	// MaxNotes is the largest number of notes in one Join.
 	MaxNotes = 32
 	// MaxNote is the length of the longest note, in bytes.
 	MaxNote = 2 << 10
@@ -27,64 +26,61 @@ const (
 	MaxKey = 40
 )
 
-// A Record is what the server has for a name.
+// A Record is what the server stores for a name.
 type Record struct {
-	// Data is what the newest swap wrote, opaque to the backend. Empty: not
-	// written yet, whatever the Version.
+	// Data is what the newest swap wrote, opaque to the backend. It is empty if no swap has written yet, whatever
+	// the Version.
 	Data []byte
 
-	// Version changes with each swap, and is never used again for this name, even
-	// if the name is deleted and recreated meanwhile; except "", which says that
-	// there is no record. It is opaque to the caller. A name without Data may have
-	// a Version (a node that only has children).
+	// Version changes with each swap. It is never reused for the name, even if the name is deleted and recreated,
+	// except "", which means that there is no record. It is opaque to the caller. A name without Data may have a
+	// Version (a node that only has children).
 	Version string
 
-	// Inbox is the notes that no swap has taken in, in the order in which they
-	// came. If there are more than one swap can take in, it is the oldest of them,
-	// and More is true.
+	// Inbox holds the notes that no swap has taken in, oldest first. If they are too many for one swap, it holds the
+	// oldest, and More is true.
 	Inbox []Note
-	More  bool // there are notes that Inbox lacks
+	More  bool // the server has notes that Inbox lacks
 
-	// Now is a moment on the server's clock, in microseconds since 1970: at most
-	// what that clock showed when this answer was made. 0: not known. In what List yields it may be left out.
+	// Now is a time on the server's clock, in microseconds since 1970, no later than that clock showed when this
+	// answer was made. 0: unknown. List may leave it out.
 	Now int64
 }
 
 // A Note is a claim that waits to be taken into the record.
 type Note struct {
-	Key     string // the caller's: lower-case letters and digits, never used again
+	Key     string // set by the caller: lower-case letters and digits, never reused
 	Data    []byte // opaque to the backend
-	Version string // the backend's, to say which note this is; empty in a Join
+	Version string // set by the backend, to identify this note; empty in a Join
 }
 
-// A Swap writes the record of a name, if it has not been written since Old was
-// read.
+// A Swap writes the record of a name if it has not been written since Old was read.
 type Swap struct {
-	Name string // what is written
-	Old  Record // Version and Inbox matter: all notes of the Inbox are taken in
+	Name string // of the record
+	Old  Record // Version and Inbox matter: the swap takes in all notes of the Inbox
 	Data []byte // never empty
 
-	// Idle says that nothing but the newest token is left. The record may be
-	// deleted once it was idle for Backend.Traits().Retention: with its inbox, or
-	// while that is empty. A note that outlived the marks of its record would be new.
+	// Idle says that only the newest token is left. The backend may delete the record once it has been idle for
+	// Traits.Retention: together with its inbox, or only while that is empty. A note that outlives the marks of its
+	// record would count as new.
 	Idle bool
 
-	// Notifications are to be delivered to other processes once the record is
-	// written.
+	// Notifications go to other processes once the record is written.
 	Notifications []Notification
 
 	// Join, if not nil, is done if the swap is refused.
 	Join *Join
 
-	// Lost says that a swap on Old was refused before. With a Join, a backend for which that is a request of its own need send no other.
+	// Lost says that a swap on Old was refused before, or that this one probably will be. A backend that sends the
+	// Join in a request of its own may then send only that.
 	Lost bool
 }
 
 // A Join leaves notes in the inbox of a name. It never conflicts with other
 // writes.
 type Join struct {
-	Session session.ID // of all the notes
-	Calls   int64      // VoidByCall: of that session, as its owner last read
+	Session session.ID // the session of all the notes
+	Calls   int64      // VoidByCall: the call counter of that session, as its owner last read it
 	Notes   []Note     // at most MaxNotes
 }
 
@@ -93,66 +89,65 @@ type Outcome struct {
 	Done   bool // the record is written, the notes of Old.Inbox are removed
 	Joined bool // refused, and the notes of the Join are in the inbox
 
-	// Current says that Now is the current state: of a refused Swap, the Record as Load would
-	// return it; of a done one, its Version (Data is left out). A backend sets it if that
-	// costs no further request.
+	// Current says that Now is the current state: after a refused Swap, the Record as Load would return it; after a
+	// done one, its Version (Data is left out). A backend sets Current if that costs no further request.
 	Current bool
 	Now     Record // see Current
-	// Inbox says that Now.Inbox is the inbox as it was right after this swap or
-	// join. It always is in a refused Swap with Current.
+	// Inbox says that Now.Inbox is the inbox right after this swap or join. A refused Swap with Current always has
+	// it.
 	Inbox bool
 }
 
-// A Void says how a join that was not answered is made impossible.
+// A Void says how an unanswered join is made impossible.
 type Void int
 
 // The kinds of Void.
 const (
-	// VoidByCall: a Join is refused unless the session lives and has been called
-	// Calls times. So a Call voids all joins of the session that are under way.
+	// VoidByCall: a Join is refused unless the session is alive and has been called Calls times. So a Call voids all
+	// joins of the session that are under way.
 	VoidByCall Void = iota + 1
-	// VoidByMark: a Join depends on nothing. It may be done late, and more than once.
-	// The record has a mark that tells which such notes to ignore.
+	// VoidByMark: a Join depends on nothing. It may be done late, and more than once. The record has a mark that
+	// shows which such notes to ignore.
 	VoidByMark
 )
 
-// Traits are what a Backend says of itself. They never change.
+// Traits describe what a Backend can do. They never change.
 type Traits struct {
 	Void Void // how joins are made void
 
 	// Notifies says that Listen works. Without it waiters poll.
 	Notifies bool
 
-	// Clock says that Load tells Record.Now. Without it there is no lock delay, and a
-	// minimum hold takes a session of its own. A server of which one answer tells no time, or none does, is used for what needs
-	// none: a claim with a minimum hold or a lock delay is refused as ErrUnsupported then, and so is each write of a record that has one.
+	// Clock says that Load returns Record.Now. Without it there is no lock delay, and a minimum hold takes a session
+	// of its own. If answers of a server with Clock lack the time for a while, operations that need no time still
+	// work. A claim with a minimum hold or a lock delay is then refused with ErrUnsupported, and so is each write of
+	// a record that has one.
 	Clock bool
 
-	// Age is by how much two times that Load tells may be further apart, or nearer, than their answers were: how old such a time may
-	// be, with what the clocks of several machines differ by that answer for one server. A minimum hold and a lock delay are kept for so
-	// much longer, so that neither ends early. 0: by no more than a request takes.
+	// Age is how far the difference between two times that Load returned may be off from the time that passed
+	// between their answers: how old such a time may be, plus the clock differences of machines that answer for one
+	// server. Minimum holds and lock delays are lengthened by it, so that none ends early. 0: no more than a request
+	// takes.
 	Age time.Duration
 
-	// MaxRecord is how many bytes Data may have.
+	// MaxRecord is the largest length of Data, in bytes.
 	MaxRecord int
 
-	// Retention is for how long an idle record is kept at least: far longer than any
-	// request can be under way, as the version is "" again once it is deleted. As a
-	// rule store.TokenRetention.
+	// Retention is how long an idle record is kept at least. It must be far longer than any request can be under
+	// way, because the version is "" again once the record is deleted. It is usually store.TokenRetention.
 	Retention time.Duration
 }
 
-// A Notification goes to the process of ID. It may be lost, late or doubled. The zero
-// Notification is for all claims of the process: some may have been lost.
+// A Notification goes to the process of ID. It may be lost, late or duplicated. The zero Notification is for all
+// claims of the process: some notifications may have been lost.
 type Notification struct {
 	Name string   // of the claim
 	ID   store.ID // of the claim
 
-	// Token and N: the claim was granted with these, and is kept by Session. It is the grant
-	// only while Session is the claim's present one (law 6). Token 0, N 1: its note was taken
-	// into the record, where Session keeps it. Token 0, N 0: the claim has another entry ahead
-	// of it now, which is kept by Session (law 9); or, if Session is zero, has to be asked for
-	// again, or renewed if it is held.
+	// Token and N: the claim was granted with these, and is in Session. This is the grant only while Session is the
+	// claim's present one (law 6). Token 0, N 1: the claim's note was taken into the record, in Session. Token 0, N
+	// 0: another entry is ahead of the claim now, in Session (law 9); or, if Session is zero, the claim has to be
+	// asked for again, or renewed if it is held.
 	Token   int64
 	N       int        // see Token
 	Session session.ID // see Token
@@ -165,15 +160,15 @@ type Named struct {
 	Record
 }
 
-// A Backend is what a server must be able to do. It sends each request once, and never retries, sleeps or logs.
-// Its methods are safe for concurrent use, and return when ctx ends.
+// A Backend connects a server. It sends each request once, and never retries, sleeps or logs. Its methods are safe
+// for concurrent use, and return when ctx ends.
 //
-// A definite error ([store.Definite]) says that nothing was or will be done. Any other error of Swap says that
-// the swap may have been done, or may yet be done as long as the version that it depends on is the newest; and
-// that its join may have been done, or may yet be done as long as it is not void.
+// A definite error ([store.Definite]) says that nothing was or will be done. After any other error of Swap, the swap
+// may have been done, or may yet be done as long as the version that it depends on is the newest. Its join may have
+// been done, or may yet be done as long as it is not void.
 //
-// What a Backend promises, each sentence a test of recordtest (except 43: each backend has a test that damages
-// its own data):
+// What a Backend promises. recordtest tests each sentence, except 43, which each backend tests itself by damaging
+// its own data:
 //
 // Reading
 //
@@ -183,13 +178,13 @@ type Named struct {
 //  3. Load returns all notes of joins that were answered and that no swap has removed since, in the order in
 //     which they came; if they are too many for one swap, the oldest, at least MaxNotes.
 //  4. Data, the notes' Data and Keys, and names of up to store.MaxName bytes come back byte
-//     for byte: zero bytes, bytes that are no UTF-8, slashes, dots, trailing spaces.
+//     for byte: zero bytes, bytes that are not UTF-8, slashes, dots, trailing spaces.
 //  5. Names that differ in one byte, in letter case, or in trailing zeros or spaces
 //     are different names.
 //  6. Where the record and the inbox are read in two requests, the inbox is read first
-//     (law 11): a note that is in neither was never there or is taken in by the Data.
-//  7. With Clock, Now of every Load is above 0 if the server tells its time, never ahead of the server's clock, and
-//     at most some seconds behind it. It goes on as our clock does, but for Age.
+//     (law 11): a note in neither was never there, or the Data has taken it in.
+//  7. With Clock, Now of every Load is above 0 if the server returns its time, never ahead of the server's clock,
+//     and at most a few seconds behind it. It advances as the local clock does, within Age.
 //
 // Swapping
 //
@@ -199,28 +194,27 @@ type Named struct {
 //  9. Otherwise it is refused: it has written nothing of the record and removed no note.
 //  10. Of any number of swaps on one version at most one is ever done.
 //  11. A done Swap makes a new version, even if Data is unchanged.
-//  12. A version that is not "" is never that of the name again: not after other swaps, nor after the name was
+//  12. A version other than "" never recurs for the name: not after other swaps, nor after the name was
 //     deleted and recreated. (A server whose data was wiped may start over; a backend that can avoid it does.)
 //  13. A Swap on version "" is done only if there is no record.
-//  14. A Swap removes only the notes of Old.Inbox; nothing else removes a note, except the end of the session
-//     that it was left under.
+//  14. A Swap removes only the notes of Old.Inbox; nothing else removes a note, except the end of its session.
 //  15. A refused Swap without a Join changes nothing at all.
 //  16. Current after a done Swap: Now.Version is that of the record just written, and
 //     serves as Old of the next.
 //  17. Current after a refused Swap: Now is what a Load at that moment would have returned.
 //  18. Inbox after a done Swap: Now.Inbox has all notes that existed at that moment, without the removed ones.
-//  19. A swap that the server says it did not apply (a deadlock, a lock timeout) is
-//     refused, without Current, and is no error.
-//  20. A Swap whose reply was lost and that was not done by then is never done once
-//     another swap of the name was (there is a newer version).
-//  21. An idle record is kept for Retention at least. A swap that is not idle removes its expiry.
-//  22. Data of MaxRecord bytes is written. More is the caller's mistake.
+//  19. A swap that the server reports as not applied (a deadlock, a lock timeout) is refused, without Current and
+//     without an error.
+//  20. A Swap whose reply was lost, and that is not done yet, is never done once another swap of the name is
+//     (there is a newer version).
+//  21. An idle record is kept for at least Retention. A swap that is not idle removes its expiry.
+//  22. Data of MaxRecord bytes is written. Longer Data is an error of the caller.
 //
 // Joining
 //
 //  23. A Join of a refused Swap is done whatever other processes do to the record: it never fails because of
 //     them.
-//  24. A Join of a Swap that is done does nothing. That of a Swap that is Lost is done, unless the Swap is.
+//  24. The Join of a done Swap does nothing. The Join of a Lost Swap is done, unless the Swap is.
 //  25. Joined is true only if all notes of the Join are, or were, in the inbox. Without Joined and without an
 //     error no note is in the inbox, nor ever will be.
 //  26. Notes of one Join are in the inbox in their order; a Join that begins after
@@ -228,9 +222,9 @@ type Named struct {
 //  27. The notes of a Join change no version: a swap on the version from before it is done.
 //  28. VoidByCall: a Join whose Calls is not the counter of its session is not done.
 //  29. VoidByCall: a Join of a session that has ended (by Left or End) is not done.
-//  30. VoidByCall: once a Call was answered, no Join that was sent with a smaller Calls is done after that,
-//     even a delayed one; one that was done before is seen by each Load that is sent after the answer.
-//  31. VoidByMark: a Join is done whatever the session.
+//  30. VoidByCall: once a Call was answered, no Join that was sent with a smaller Calls is done any more, not even
+//     a delayed one. Each Load that is sent after the answer sees those done before.
+//  31. VoidByMark: a Join is done whether or not its session is alive.
 //
 // Notifying
 //
@@ -264,63 +258,61 @@ type Named struct {
 type Backend interface {
 	session.Backend
 
-	// Load reads a name.
+	// Load reads the record of a name.
 	Load(ctx context.Context, name string) (Record, error)
 
-	// Swap writes a name, or, refused, joins it. Where that takes two requests, the
-	// join is sent only after the swap was answered as refused.
+	// Swap writes the record of a name, or joins it if that is refused. If that takes two requests, the join is sent
+	// only after the swap was answered as refused.
 	Swap(ctx context.Context, s *Swap) (Outcome, error)
 
-	// Listen delivers the notifications for a process to sink until Close, and returns once no later one can be
-	// missed. It is called for a process until it has returned nil. sink does not block and is safe for
-	// concurrent use. After a break of the connection the backend subscribes again by itself, and then delivers
-	// those sent meanwhile, or the zero Notification.
+	// Listen delivers the notifications for a process to sink until Close. It returns once no later one can be
+	// missed. The caller repeats it for a process until it has returned nil. sink does not block and is safe for
+	// concurrent use. If the connection breaks, the backend subscribes again by itself, and then delivers what was
+	// sent meanwhile, or the zero Notification.
 	Listen(ctx context.Context, p store.Process, sink func(Notification)) error
 
-	// List yields the names in no promised order. unwritten: only those not written
-	// for so long are wanted; 0: all.
+	// List yields the names in no particular order. If unwritten > 0, only names that were not written for that long
+	// are wanted.
 	List(ctx context.Context, unwritten time.Duration) iter.Seq2[Named, error]
 
-	// Describe is the description of the store. MinTTL, MaxTTL and Tick are filled in from
-	// SessionTraits, and Lacks with what follows from the Traits.
+	// Describe returns the description of the store. MinTTL, MaxTTL and Tick are filled in from SessionTraits, and
+	// Lacks with what follows from the Traits.
 	Describe() store.Description
 
-	// Check is as in store.Checker.
+	// Check is that of store.Checker.
 	Check(ctx context.Context) []store.Finding
 
-	// Close ends what Listen and Await began, and frees what the backend itself opened.
-	// No method is called after it.
+	// Close ends what Listen and Await began, and frees what the backend itself opened. No method is called after
+	// Close.
 	Close() error
 
-	// Traits are what the backend and its server can do. They never change, and to
-	// return them does no I/O.
+	// Traits returns what the backend and its server can do. It does no I/O, and its result never changes.
 	Traits() Traits
 }
 
-// A NameWatcher is a Backend that can say that a record was written.
+// A NameWatcher is a Backend that can report that a record was written.
 type NameWatcher interface {
-	// WatchRecord calls changed soon after each Swap of the name, by any process, that is done
-	// after WatchRecord has returned, until stop is called or the backend is closed. It may call
-	// changed without a Swap, and calls it after a break of the connection, as some may have been
-	// missed. changed does not block and is safe for concurrent use. ctx bounds the call alone.
-	// stop does no I/O that is waited for, and may be called after Close.
+	// WatchRecord calls changed soon after each Swap of the name, by any process, that is done after WatchRecord has
+	// returned, until stop is called or the backend is closed. It may call changed without a Swap, and calls it
+	// after the connection broke, as it may have missed some. changed does not block and is safe for concurrent use.
+	// ctx bounds only this call. stop waits for no I/O, and may be called after Close.
 	WatchRecord(ctx context.Context, name string, changed func()) (stop func(), err error)
 }
 
-// A Sweeper is a Backend for which a listing of all costs so much that the processes take turns with it.
+// A Sweeper is a Backend on which listing all names costs so much that processes take turns.
 type Sweeper interface {
-	// Sweep yields what List with unwritten does, or nothing if a process has done that lately. A sweep that the caller has broken off goes on where it
-	// was, with the next turn. A store calls it each minute.
+	// Sweep yields what List with unwritten does, or nothing if a process has done that lately. If the caller breaks
+	// a sweep off, the next turn resumes it there. A store calls Sweep each minute.
 	Sweep(ctx context.Context, unwritten time.Duration) iter.Seq2[Named, error]
 }
 
-// A Peeker is a Backend that reads the record and the inbox in requests of their own. It tells one without
-// the other where that costs less than Load. Both tell what Load would.
+// A Peeker is a Backend that reads the record and the inbox in separate requests, and can return one without the
+// other where that costs less than Load. Both methods return what Load would.
 type Peeker interface {
 	// Peek is Load without the inbox.
 	Peek(ctx context.Context, name string) (Record, error)
 
-	// Oldest is the first note of the inbox, or one that was removed a moment ago; the zero Note only if
-	// there is none.
+	// Oldest returns the first note of the inbox, or one that was removed a moment ago; the zero Note only if there
+	// is none.
 	Oldest(ctx context.Context, name string) (Note, error)
 }

@@ -47,13 +47,13 @@ func TestACrashedHoldersEntryIsRemovedWithoutAnyClaim(t *testing.T) {
 		before := q.stored()
 		q.sweeps()
 		if r := q.stored(); r.Version != before.Version {
-			t.Fatal("a record that was just written is settled")
+			t.Fatal("a record that was just written is cleaned up")
 		}
 		m.Advance(25 * time.Hour)
 		q.SweepForTest()
-		until(t, "what it left is gone", func() bool { return record.EntriesForTest(q.stored().Data) == 0 })
+		until(t, "the entry of the dead process is removed", func() bool { return record.EntriesForTest(q.stored().Data) == 0 })
 		if r := alive.renews(other); r.Err != nil {
-			t.Fatalf("the hold of a living process: %v", r.Err)
+			t.Fatalf("renewal of a living process's hold: %v", r.Err)
 		}
 	})
 }
@@ -75,7 +75,7 @@ func (p *process) sweeps() {
 	select {
 	case <-listed:
 	case <-time.After(patience):
-		p.t.Fatal("no sweep")
+		p.t.Fatal("no sweep ran")
 	}
 	p.client.Fates(nil)
 }
@@ -101,25 +101,25 @@ func TestAnAskThatExceedsTheRecordSizeSaysSo(t *testing.T) {
 				break
 			}
 			if waits = append(waits, c); a.Granted || len(waits) > most/100 {
-				t.Fatalf("%d wait, and the last got %+v", len(waits), a)
+				t.Fatalf("%d waiters, and the last got %+v", len(waits), a)
 			}
 		}
 		if len(waits) < 3 {
-			t.Fatalf("%d fit in", len(waits))
+			t.Fatalf("only %d claims fit", len(waits))
 		}
 		c := late.claim(wide)
 		if _, err := late.Ask(t.Context(), c); !errors.Is(err, store.ErrUnavailable) {
-			t.Fatalf("another's ask: %v", err)
+			t.Fatalf("ask of another process: %v", err)
 		}
 		late.givesUp(c)
 		q.waits(waits[0])            // a waiter keeps its position
 		p.releases(h)                // and makes room
 		late.waits(late.claim(wide)) // although it remembers the old record
 		if a := q.ask(waits[0]); !a.Granted {
-			t.Fatalf("the first waiter: %+v", a)
+			t.Fatalf("the first waiter: got %+v, want granted", a)
 		}
 		if n := len(q.stored().Data); n > most {
-			t.Fatalf("the record has %d bytes", n)
+			t.Fatalf("the record has %d bytes, too many", n)
 		}
 	})
 }
@@ -142,17 +142,17 @@ func TestNotesThatExceedTheRecordSizeStayInTheInbox(t *testing.T) {
 			one.joinsAndHangs(false)
 		}
 		if n := len(q.stored().Inbox); n != many {
-			t.Fatalf("%d notes", n)
+			t.Fatalf("got %d notes in the inbox", n)
 		}
 		p.releases(h)
 		r, in := q.stored(), 0
-		until(t, "some are taken in", func() bool { // by the releaser, after its release was answered
+		until(t, "some notes are taken in", func() bool { // by the releaser, after its release was answered
 			r = q.stored()
 			in = record.EntriesForTest(r.Data)
 			return in > 0
 		})
 		if len(r.Inbox) == 0 || in+len(r.Inbox) != many || len(r.Data) > most {
-			t.Fatalf("%d are in, %d notes, %d bytes", in, len(r.Inbox), len(r.Data))
+			t.Fatalf("%d are taken in, %d notes are left, the record has %d bytes", in, len(r.Inbox), len(r.Data))
 		}
 	})
 }
@@ -174,14 +174,14 @@ func TestTheMarksOfSessionsThatHaveEndedAreFew(t *testing.T) {
 			q.givesUp(c)
 		}
 		if n := record.MarksForTest(next.stored().Data); n < many {
-			t.Fatalf("%d marks of %d living sessions", n, many)
+			t.Fatalf("got only %d marks of %d living sessions", n, many)
 		}
 		q.client.Cut()
 		m.Lapse(q.Sessions()...)
 		next.waits(next.claim())
 		for i := 0; record.MarksForTest(next.stored().Data) > 70; i++ { // which it checks, and when, is by chance
 			if i == 20*many {
-				t.Fatalf("%d marks of ended sessions", record.MarksForTest(next.stored().Data))
+				t.Fatalf("got %d marks of ended sessions, too many", record.MarksForTest(next.stored().Data))
 			}
 			p.changes(h, many+i)
 		}
@@ -222,7 +222,7 @@ func TestAnAbandonedNoteIsStillTakenIn(t *testing.T) {
 			return recordtest.Answered
 		})
 		if _, err := last.Ask(ctx, last.claim()); err == nil {
-			t.Fatal("it was answered")
+			t.Fatal("the claim was answered")
 		}
 		until(t, "all notes are taken in", func() bool {
 			r := p.stored()

@@ -10,52 +10,52 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A localClaim is a claim of this process. It is guarded by Store.mu; fields of
-// operations that the contract serializes are changed by that operation alone.
+// A localClaim is a claim of this process. Store.mu guards it. If the contract serializes an operation, only that
+// operation changes its fields.
 type localClaim struct {
 	name string
 	id   store.ID
 
-	sess    *session.Session // that keeps its entry; nil: not known
-	moving  *session.Session // a move of its hold to this one was not answered (law 10)
-	toCalls int64            // how often that had been called when the move began
-	gone    error            // why it is lost for its owner; nil: it is not
-	sent    bool             // it was asked for before: it may be in the record, whatever is known of the name
+	sess    *session.Session // of its entry; nil: unknown
+	moving  *session.Session // a move of its hold to this session was not answered (law 10)
+	toCalls int64            // the call counter of moving when the move began
+	gone    error            // why its owner has lost it; nil: not lost
+	sent    bool             // it was asked for before: it may be in the record, whatever this process knows of the name
 	waits   bool             // its owner learned that it waits, and has not begun to give up
-	drop    bool             // to be taken out of the record, however often that takes
-	taking  bool             // that is under way
+	drop    bool             // to be removed from the record; retried until done
+	taking  bool             // a removal is under way
 	busy    int              // operations under way
-	ends    store.Instant    // ended then, unless it is renewed
+	ends    store.Instant    // it is removed then, unless renewed
 
-	calls    int64         // of its session, when its record was read last
-	reads    bool          // its renewals have something to read or to write
-	asked    bool          // a waiter asks to give it up, as far as we know: its renewals read why
+	calls    int64         // call counter of its session, when its record was last read
+	reads    bool          // its next renewal has something to read or to write
+	asked    bool          // a waiter asks to give it up, as far as known: its renewals read why
 	askedAt  store.Instant // when a notification last said so: earlier reads do not show it
-	heard    *Notification // of its grant
+	heard    *Notification // the one of its grant
 	token    int64         // of its grant, once returned to its owner; 0 before
 	used     int64
 	owner    string
 	returned store.Renewal // its state, as last returned to its owner
-	watched  []session.ID  // those ahead of it
-	also     []session.ID  // that a notification named, and when; no record read since has shown them
+	watched  []session.ID  // the sessions ahead of it
+	also     []session.ID  // further ones that a notification named at alsoAt; no record was read since
 	alsoAt   store.Instant
-	takenIn  session.ID    // its entry was in the record under this one, as a notification said
-	rest     chan struct{} // closed when its ask need not wait for that any more; nil: no ask does
-	back     *store.Hold   // as its owner gave it back, and was not answered; nil: it did not
-	read     store.Instant // when it was last read that its hold is there, for a renewal
+	takenIn  session.ID    // a notification said that its entry was in the record under this session
+	rest     chan struct{} // closed when its ask need no longer wait for that; nil: no ask waits
+	back     *store.Hold   // its owner's release that was not answered; nil: none
+	read     store.Instant // when a renewal last read from the server that its hold is there
 	unsure   bool          // an ask or an adoption was not answered: its entry may be in any session
-	failed   int           // times that it could not be taken out
+	failed   int           // how often its removal failed
 
-	uncalled map[session.ID]bool // of holders that it asks to give up, and that are to be called yet; nil: not known. Its asks and changes alone use it
-	upgrade  int32               // the turn of the upgrade that uncalled is of; 0: it is of the claim as it waits
+	uncalled map[session.ID]bool // sessions still to be called, of holders that it asks to give up; nil: unknown. Only its asks and changes use it
+	upgrade  int32               // the turn of the upgrade that uncalled is for; 0: it is for the waiting claim
 
 	keep  time.Duration // its minimum hold, where that is a session of its own
 	since store.Instant // when the grant was returned to its owner
 	shown bool          // the minimum hold has begun
 }
 
-// enter begins an operation on a claim of this process, or returns nil if there is no such
-// claim; with makes it creates one.
+// enter begins an operation on a claim of this process. It returns nil if there is no such claim; with makes it
+// creates one.
 func (s *Store) enter(at string, id store.ID, makes bool) *localClaim {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *Store) enter(at string, id store.ID, makes bool) *localClaim {
 	return m
 }
 
-// exit ends what enter began.
+// exit ends the operation that enter began.
 func (s *Store) exit(m *localClaim) {
 	if m == nil {
 		return
@@ -81,11 +81,11 @@ func (s *Store) exit(m *localClaim) {
 	case m.busy == 0 && m.sess == nil && m.token == 0 && m.gone == nil: // nothing of it was sent //mutant:record-unsent-is-remembered
 		s.forget(m)
 	case m.drop:
-		s.poke() // while it was busy it was left alone //mutant:record-dropped-is-looked-at
+		s.poke() // due skips a busy claim //mutant:record-dropped-is-looked-at
 	}
 }
 
-// into notes which session keeps the claim. Store.mu is held.
+// into sets the session of the claim. Store.mu is held.
 func (m *localClaim) into(sess *session.Session) {
 	if m.sess == sess {
 		return
@@ -98,7 +98,7 @@ func (m *localClaim) into(sess *session.Session) {
 	}
 }
 
-// forget notes that nothing of the claim is stored any more. Store.mu is held.
+// forget drops the claim: nothing of it is stored any more. Store.mu is held.
 func (s *Store) forget(m *localClaim) {
 	if m == nil {
 		return
@@ -110,7 +110,7 @@ func (s *Store) forget(m *localClaim) {
 	}
 }
 
-// unwatch ends the watching of a claim. Store.mu is held.
+// unwatch stops watching sessions for a claim. Store.mu is held.
 func (s *Store) unwatch(m *localClaim) {
 	for _, id := range m.watched {
 		s.sessions.Unwatch(id, m.id)
@@ -118,27 +118,27 @@ func (s *Store) unwatch(m *localClaim) {
 	m.watched = nil
 }
 
-// nothing is forget, with the lock.
+// nothing is forget with locking.
 func (s *Store) nothing(m *localClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(m)
 }
 
-// remembered is how long the reason of a lost claim is kept.
+// remembered is how long the reason of a loss is kept.
 const remembered = time.Minute
 
-// lose notes that the claim is lost for its owner. Its remaining entry is removed by
-// a write, in whichever session it is (law 10). Store.mu is held.
+// lose marks the claim as lost for its owner. A write then removes its remaining entry, in whichever session that is
+// (law 10). Store.mu is held.
 func (m *localClaim) lose(why error) {
 	if m.gone == nil {
 		m.gone, m.drop, m.waits, m.ends = why, true, false, store.Now()
 	}
 }
 
-// check finds out whether the session of the claim has ended: then the claim is lost, with
-// all others that it keeps (law 2). A hold whose move was not answered ends with
-// the earlier of the two (law 10). Store.mu is held.
+// check finds out whether the session of the claim has ended. Then the claim is lost, as are all others of that
+// session (law 2). A hold whose move was not answered ends with the earlier of its two sessions (law 10). Store.mu
+// is held.
 func (m *localClaim) check() {
 	if m.gone != nil {
 		return
@@ -148,7 +148,7 @@ func (m *localClaim) check() {
 	}
 }
 
-// isGone is why a claim of this process is lost, or nil.
+// isGone returns why a claim of this process is lost, or nil.
 func (s *Store) isGone(m *localClaim) error {
 	if m == nil {
 		return nil
@@ -159,8 +159,7 @@ func (s *Store) isGone(m *localClaim) error {
 	return m.gone
 }
 
-// lost notes that an operation returned that the claim is lost. there: it still blocks,
-// as it was broken.
+// lost records that an operation returned that the claim is lost. there: it was broken and still blocks.
 func (s *Store) lost(m *localClaim, why error, there bool) {
 	if m == nil {
 		return
@@ -172,7 +171,7 @@ func (s *Store) lost(m *localClaim, why error, there bool) {
 	}
 	m.gone, m.waits = why, false
 	if there {
-		m.ends = max(m.ends, store.Now()) // it is ended when it would have been
+		m.ends = max(m.ends, store.Now()) // it is removed when it would have been otherwise
 		m.drop = true
 	} else {
 		m.ends = store.Now().Add(remembered)
@@ -180,8 +179,8 @@ func (s *Store) lost(m *localClaim, why error, there bool) {
 	}
 }
 
-// whyGone is why a claim is lost. If it was broken and still blocks, the reason is read
-// again: it may have been broken since, or once more.
+// whyGone returns why a claim is lost. If the claim was broken and still blocks, it reads the reason again: the
+// claim may have been broken since, or once more.
 func (s *Store) whyGone(ctx context.Context, m *localClaim, why error) error {
 	v, err := s.records.look(ctx, m.name, wholly)
 	if err != nil {
@@ -193,9 +192,9 @@ func (s *Store) whyGone(ctx context.Context, m *localClaim, why error) error {
 	return store.ErrLost
 }
 
-// moves moves a claim into a longer session with the write that follows (law 10). Until
-// that is answered the claim ends with the earlier of the two; so that this is no
-// earlier than its owner learned, the longer one is renewed first.
+// moves prepares a claim's move to another session, which the write that follows makes (law 10). Until that is
+// answered, the claim ends with the earlier of the two. The new session is renewed first, so that this is no earlier
+// than its owner knows.
 func (s *Store) moves(ctx context.Context, m *localClaim, from, to *session.Session) error {
 	before := from.State()
 	if st := to.State(); st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
@@ -206,14 +205,14 @@ func (s *Store) moves(ctx context.Context, m *localClaim, from, to *session.Sess
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m.moving != to {
-		m.reads = m.reads || m.moving != nil // it may be in a third one: only an answer shows that //mutant:record-third-session-is-forgotten
+		m.reads = m.reads || m.moving != nil // it may be in a third session: only an answer shows that //mutant:record-third-session-is-forgotten
 		m.moving, m.toCalls = to, to.State().Calls
 	}
 	return nil
 }
 
-// awaitTakenIn waits for a notification that the note of a claim was taken in, for so long. That
-// serves for a reading: an entry that was there stays until its owner takes it out, or its session ends.
+// awaitTakenIn waits, for at most patience, for a notification that the note of a claim was taken in. That replaces
+// a read: an entry stays in the record until its owner removes it or its session ends.
 func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, k *asking, patience time.Duration) (taken bool, err error) {
 	rest := make(chan struct{})
 	s.mu.Lock()
@@ -231,7 +230,7 @@ func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, k *asking, pati
 	select {
 	case <-rest:
 		if k.in, k.there = k.short.ID, true; k.a.Granted {
-			k.a = store.Answer{} // on what was not the newest
+			k.a = store.Answer{} // by a record that was not the newest
 		}
 		return true, nil
 	case <-timer.C:
@@ -241,8 +240,8 @@ func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, k *asking, pati
 	}
 }
 
-// answer is the answer to an ask that was done, or for which err says why it may not have been. An entry in the
-// record or the inbox counts from the last answered renewal of its session (law 1).
+// answer returns the answer to an ask; err says why the ask may not have been done. An entry in the record or the
+// inbox counts from the last answered renewal of its session (law 1).
 func (s *Store) answer(ctx context.Context, m *localClaim, k *asking, noted bool, err error) (store.Answer, error) {
 	switch {
 	case err == errNeedsShort:
@@ -274,7 +273,7 @@ func (s *Store) answer(ctx context.Context, m *localClaim, k *asking, noted bool
 	if m.check(); m.gone != nil {
 		return store.Answer{}, store.ErrLost
 	}
-	m.calls = k.calls[sess.ID] // not known: its next renewal reads //mutant:record-called-while-it-asks
+	m.calls = k.calls[sess.ID] // if unknown, its next renewal reads //mutant:record-called-while-it-asks
 	a := k.a
 	unasked(&a)
 	if m.waits = !a.Granted; m.waits {
@@ -289,8 +288,8 @@ func (s *Store) answer(ctx context.Context, m *localClaim, k *asking, noted bool
 	return a, nil
 }
 
-// refused notes that an ask has an error. One that is definite has stored nothing: what those before have, or its own note, is
-// taken out; a hold stays.
+// refused records that an ask failed. A definite error means that it stored nothing: then what earlier asks stored,
+// or its own note, is removed; a hold stays.
 func (s *Store) refused(m *localClaim, c *store.Claim, noted bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,7 +304,7 @@ func (s *Store) refused(m *localClaim, c *store.Claim, noted bool, err error) {
 	}
 }
 
-// unasked removes from an answer the unknown times: the sessions of the holders were not checked.
+// unasked removes from an answer the times that are unknown because the sessions of the holders were not checked.
 func unasked(a *store.Answer) {
 	const ever = time.Duration(unending) * time.Microsecond / 2
 	if a.Until > ever {
@@ -318,8 +317,8 @@ func unasked(a *store.Answer) {
 	}
 }
 
-// lasts sets from when a position counts, and for how long. A notification alone may grant it, so that is no
-// longer than its session lasts, which can be less than its TTL.
+// lasts sets from when a position counts, and for how long. A notification alone may grant it, so it lasts no longer
+// than its session, which may be less than the position TTL.
 func lasts(a *store.Answer, st session.State, position time.Duration) {
 	a.From = st.Renewed
 	if st.Lasts < position { //mutant:record-position-outlasts-its-session
@@ -327,8 +326,8 @@ func lasts(a *store.Answer, st session.State, position time.Duration) {
 	}
 }
 
-// granted notes the grant that is returned to the owner of a claim. asked: a waiter asks to give it up.
-// Store.mu is held.
+// granted records the grant that is returned to the owner of a claim. asked: a waiter asks to give it up. Store.mu
+// is held.
 func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer, asked bool) {
 	if m.token == 0 {
 		m.since = store.Now()
@@ -344,9 +343,9 @@ func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer, asked bo
 	s.unwatch(m)
 }
 
-// known is the answer to an ask that needs no record: that the claim is lost, or a notified grant. That counts
-// as the grant, without a read to confirm it, as the claim still waits and the session is its present one, which
-// is renewed (law 6). It counts from the session's last renewal, never from this ask (law 1).
+// known answers an ask without the record: the claim is lost, or a notification granted it. The notification counts
+// as the grant, without a read to confirm it, if the claim still waits and the notification's session is its present
+// one, which is renewed (law 6). The grant counts from that session's last renewal, never from this ask (law 1).
 func (s *Store) known(m *localClaim, c *store.Claim) (a store.Answer, ok bool, gone error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -376,7 +375,7 @@ func (s *Store) known(m *localClaim, c *store.Claim) (a store.Answer, ok bool, g
 }
 
 // askHolders calls the sessions of the holders of the name when a waiting claim begins to ask them to give up.
-// Claims granted from then on learn of it with the grant.
+// Claims granted later learn of it with the grant.
 func (s *Store) askHolders(ctx context.Context, m *localClaim, c *store.Claim) {
 	s.mu.Lock()
 	waits := m.waits
@@ -391,8 +390,8 @@ func (s *Store) askHolders(ctx context.Context, m *localClaim, c *store.Claim) {
 	m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) // its owner learns only now that it waits
 }
 
-// callHolders calls the sessions of the other holders of a claim's name, each once (law 16): so their next
-// renewals read why they are asked to give up. A failed call is repeated next time.
+// callHolders calls the sessions of the other holders of a claim's name, each once (law 16), so that their next
+// renewals read why they are asked to give up. The next call of callHolders repeats a failed call.
 func (s *Store) callHolders(ctx context.Context, m *localClaim) {
 	if m.uncalled == nil {
 		r, err := s.records.read(ctx, m.name)
@@ -417,8 +416,8 @@ func (s *Store) callHolders(ctx context.Context, m *localClaim) {
 	}
 }
 
-// failed makes an error of the server one for people. What says that the claim is lost, or asked
-// for with another limit, stays what it is.
+// failed adds to an error what failed, the name and the store. An error that says that the claim is lost, or was
+// asked for with another limit, stays as it is.
 func (s *Store) failed(what, at string, err error) error {
 	lost, mismatch := (*store.LostError)(nil), (*store.MismatchError)(nil)
 	switch {

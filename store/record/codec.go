@@ -10,15 +10,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// form is the version of the stored form, the first byte of all that is stored.
+// form is the version of the stored form, the first byte of everything stored.
 //
-// A record is: form, newest token, limit of the first entry, the sessions, the marks, the entries. Numbers are
-// unsigned varints. An entry names its session by its index. There is no expiry
-// in an entry: that is its session's, but for one that has expired and blocks still.
+// A record is: form, newest token, limit of the first entry, sessions, marks, entries. Numbers are unsigned varints.
+// An entry names its session by index. It has no expiry of its own, unless it has expired and still blocks.
 const form = 1
 
-// unending is how far the expiry of what has a session is, in microseconds, as far as
-// the queue knows.
+// unending is the time, in microseconds, after which the queue believes that an entry expires, if it is unknown when
+// its session ends.
 const unending = int64(10 * 365 * 24 * time.Hour / time.Microsecond)
 
 // Flags of the optional fields of an entry.
@@ -27,13 +26,13 @@ const (
 	hasMore               // turn, tokens, upgrade token, minimum hold, delay
 	hasWant               // an upgrade is pending
 	hasReason             // it was broken
-	hasEnd                // it has expired, and blocks still
+	hasEnd                // it has expired, and still blocks
 	hasShown              // its owner has used the token
-	hasKept               // a session is its minimum hold
-	hasOther              // another limit than the first entry, or it asks the holders to give up
+	hasKept               // its minimum hold is a session
+	hasOther              // its limit is not that of the first entry, or it asks the holders to give up
 )
 
-// encode is the stored form; nil if there is no record and none is needed.
+// encode returns the stored form; nil if there is no record and none is needed.
 func (v *view) encode(force bool) []byte {
 	q := &v.q
 	if len(q.Entries) == 0 && q.Last == 0 && len(v.marks) == 0 && !v.had && !force {
@@ -126,7 +125,7 @@ func (w *writer) entry(e *queue.Entry, limit int32, in int, kept session.ID, wis
 	w.text(e.Owner)
 }
 
-// decode reads what encode wrote, at an instant. The view has no name yet.
+// decode reads what encode wrote, as of now. The view has no name yet.
 func decode(data []byte, now queue.Time) (*view, error) {
 	v := &view{
 		now: now,
@@ -164,8 +163,7 @@ func decode(data []byte, now queue.Time) (*view, error) {
 		if kept != (session.ID{}) {
 			v.kept[e.ID] = kept
 		}
-		// Each process estimates the server's clock: no estimate is behind the stored
-		// times (law 5).
+		// Each process estimates the server's clock. An estimate behind the stored times is corrected (law 5).
 		v.now.Clock = max(v.now.Clock, e.Since, e.Expires) //mutant:record-clock-behind-what-is-stored
 	}
 	if r.bad || len(r.b) > 0 {
@@ -215,14 +213,14 @@ func (r *reader) entry(e *queue.Entry, limit int32) (in int64, kept session.ID) 
 	return in, kept
 }
 
-// A waiter is a claim as its note has it.
+// A waiter is a claim in a note.
 type waiter struct {
 	claim  store.Claim
 	in     session.ID
 	number uint64
 }
 
-// note is what is put into the inbox for a claim.
+// note returns the note of a claim.
 func (n *waiter) note() Note {
 	c := &n.claim
 	w := writer(make([]byte, 0, 64+len(c.Owner)))
@@ -237,7 +235,7 @@ func (n *waiter) note() Note {
 	return Note{Key: fmt.Sprintf("%s%016x", n.in, n.number), Data: w}
 }
 
-// parseNote reads what note wrote, but for the name.
+// parseNote reads what note wrote, which lacks the name.
 func parseNote(data []byte) (n waiter, ok bool) {
 	if len(data) == 0 || data[0] != form {
 		return n, false
@@ -254,7 +252,7 @@ func parseNote(data []byte) (n waiter, ok bool) {
 	return n, fits && !r.bad && len(r.b) == 0
 }
 
-// parseInbox reads the notes of an inbox that are holdfast's.
+// parseInbox reads the notes of an inbox that holdfast wrote.
 func parseInbox(inbox []Note) (all []waiter) {
 	for i := range inbox {
 		if n, ok := parseNote(inbox[i].Data); ok {
@@ -284,8 +282,8 @@ func AppendNotifications(b []byte, some []Notification) []byte {
 	return w
 }
 
-// ParseNotifications calls sink with each that AppendNotifications wrote. Damaged
-// notes are left out: a notification may be lost.
+// ParseNotifications calls sink for each notification that AppendNotifications wrote. It stops at a damaged one: a
+// notification may be lost.
 func ParseNotifications(b []byte, sink func(Notification)) {
 	for r := (reader{b: b}); len(r.b) > 0 && !r.bad; {
 		known := r.byte() == form
@@ -313,8 +311,7 @@ func (w *writer) text(s string) {
 	*w = append(*w, s...)
 }
 
-// A reader reads what a writer wrote. Once something was wrong it is bad, and reads
-// zeros.
+// A reader reads what a writer wrote. After an error it is bad, and reads zeros.
 type reader struct {
 	b   []byte
 	bad bool
@@ -322,7 +319,7 @@ type reader struct {
 
 var zeros [16]byte
 
-// bytes is the next n bytes, at most 16 of them if they are not there.
+// bytes returns the next n bytes. If they are missing, it returns zeros, at most 16.
 func (r *reader) bytes(n int) []byte {
 	if r.bad || n > len(r.b) {
 		r.bad, r.b = true, nil
@@ -345,7 +342,7 @@ func (r *reader) int() int64 {
 	return int64(n)
 }
 
-// count is a number of things that take least bytes each.
+// count reads a number of items of at least the given size each, in bytes.
 func (r *reader) count(least int) int {
 	n := r.int()
 	if n > int64(len(r.b)/least) {

@@ -41,7 +41,7 @@ func TestARecordComesBackAsItWasWritten(t *testing.T) {
 	want := v.q
 	want.Entries[1].MinHold, want.Entries[2].MinHold = 0, 7 // the second entry is in a session
 	if !reflect.DeepEqual(back.q, want) || !reflect.DeepEqual(back.in, v.in) || !reflect.DeepEqual(back.kept, v.kept) || !reflect.DeepEqual(back.marks, v.marks) {
-		t.Fatalf("it is decoded as\n%+v\nwant\n%+v", back, v)
+		t.Fatalf("decoded as\n%+v\nwant\n%+v", back, v)
 	}
 }
 
@@ -51,15 +51,15 @@ func TestADamagedRecordIsCorruptAndANewerOneUnsupported(t *testing.T) {
 	data := v.encode(false)
 	for n := 1; n < len(data); n++ {
 		if _, err := decode(data[:n], v.now); !errors.Is(err, store.ErrCorrupt) {
-			t.Fatalf("%d of %d bytes: %v", n, len(data), err)
+			t.Fatalf("%d of %d bytes: got %v, want ErrCorrupt", n, len(data), err)
 		}
 	}
 	if _, err := decode(append(data, 0), v.now); !errors.Is(err, store.ErrCorrupt) {
-		t.Fatalf("a byte more: %v", err)
+		t.Fatalf("one byte more: got %v, want ErrCorrupt", err)
 	}
 	data[0]++
 	if _, err := decode(data, v.now); !errors.Is(err, store.ErrUnsupported) {
-		t.Fatalf("newer: %v", err)
+		t.Fatalf("a newer format: got %v, want ErrUnsupported", err)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestTheClockIsNotAheadOfTheServer(t *testing.T) {
 	s.hear(now, heard)
 	s.hear(now-5_000_000, store.Now()) // a slower reply is less exact
 	if have := s.present().Clock; have < now || have > now+store.Now().Sub(heard).Microseconds() {
-		t.Fatalf("the clock is %d µs ahead of the server's latest possible time", have-now)
+		t.Fatalf("the clock is %d µs ahead of the latest possible server time", have-now)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestTheClockFollowsTheServerBack(t *testing.T) {
 		heard = heard.Add(c.passed)
 		server := s.clock + c.server.Microseconds()
 		if s.hear(server, heard); s.clock != server || s.clockAt != heard {
-			t.Fatalf("the clock is %v ahead of the server's", time.Duration(s.clock-server)*time.Microsecond+heard.Sub(s.clockAt))
+			t.Fatalf("the clock is %v ahead of the server", time.Duration(s.clock-server)*time.Microsecond+heard.Sub(s.clockAt))
 		}
 	}
 }
@@ -127,11 +127,11 @@ func TestANoteComesBackAsItWasWritten(t *testing.T) {
 	n := want.note()
 	for k := range len(n.Data) {
 		if _, ok := parseNote(n.Data[:k]); ok {
-			t.Errorf("%d bytes of %d are a note", k, len(n.Data))
+			t.Errorf("%d bytes of %d are read as a note", k, len(n.Data))
 		}
 	}
 	if have, ok := parseNote(n.Data); !ok || have != want {
-		t.Fatalf("%+v, want %+v", have, want)
+		t.Fatalf("got %+v, want %+v", have, want)
 	}
 }
 
@@ -148,6 +148,6 @@ func TestNotificationsComeBackAsTheyWereWritten(t *testing.T) {
 	var have []Notification
 	ParseNotifications(b, func(n Notification) { have = append(have, n) })
 	if !reflect.DeepEqual(have, want) {
-		t.Fatalf("%+v, want %+v", have, want)
+		t.Fatalf("got %+v, want %+v", have, want)
 	}
 }

@@ -39,7 +39,7 @@ func TestAnImmediateGrantLastsForItsWholeTTL(t *testing.T) {
 		for _, how := range []func(*store.Claim){coming, try, func(*store.Claim) {}} {
 			c := p.claim(how, func(c *store.Claim) { c.Name = c.ID.String() })
 			if a := p.ask(c); !a.Granted || a.TTL != c.TTL {
-				t.Errorf("%+v, want it granted for %v", a, c.TTL)
+				t.Errorf("got %+v, want granted for %v", a, c.TTL)
 			}
 		}
 	})
@@ -53,10 +53,10 @@ func TestAClaimChecksTheHoldersOnce(t *testing.T) {
 		p, q := start(t, m, true), start(t, m, true)
 		q.takes(q.claim())
 		if sent := p.sends(func() { p.waits(p.claim(coming)) }); count(sent, recordtest.OpLeft) != 0 {
-			t.Errorf("it sends %v", sent)
+			t.Errorf("the first claim sends %v", sent)
 		}
 		if sent := p.sends(func() { p.waits(p.claim()) }); count(sent, recordtest.OpLeft) != 1 {
-			t.Errorf("the next sends %v", sent)
+			t.Errorf("the next claim sends %v", sent)
 		}
 	})
 }
@@ -79,7 +79,7 @@ func TestAWatchedSessionIsNotWatchedAgain(t *testing.T) {
 			synctest.Wait()
 		})
 		if n := count(sent, recordtest.OpAwait); n != 2 {
-			t.Errorf("%d sessions are watched, want that of each claim that was ahead: %v", n, sent)
+			t.Errorf("%d sessions are watched, want that of each claim ahead: %v", n, sent)
 		}
 		p.waits(c) // the holder is still ahead, and stays watched
 		m.Lapse(q.SessionForTest(h.TTL))
@@ -110,7 +110,7 @@ func TestAClaimOnACrowdedNameSendsNoSwap(t *testing.T) {
 		// The releaser takes the note in, so the ask waits for that.
 		time.AfterFunc(time.Millisecond, func() { q.releases(h) })
 		if sent := p.sends(func() { p.ask(p.claim()) }); len(sent) == 0 || sent[0] != recordtest.OpJoin {
-			t.Errorf("it sends %v, want a note first", sent)
+			t.Errorf("the claim sends %v, want a note first", sent)
 		}
 		// Once the crowd may have left, the claim can be first.
 		c := p.claim()
@@ -123,7 +123,7 @@ func TestAClaimOnACrowdedNameSendsNoSwap(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if sent := p.sends(func() { p.ask(p.claim()) }); len(sent) == 0 || sent[0] != recordtest.OpSwap {
-			t.Errorf("later it sends %v, want a swap first", sent)
+			t.Errorf("later the claim sends %v, want a swap first", sent)
 		}
 	})
 }
@@ -156,7 +156,7 @@ func TestTheReportedQueueIsASecondOldAtMost(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		time.AfterFunc(10*time.Microsecond, func() { q.renews(store.Hold{Name: h.Name, ID: h.ID, Token: h.Token, TTL: h.TTL, Owner: "another"}) }) // it takes in the notes
 		if a := p.ask(p.claim()); a.Waiting > 0 {
-			t.Errorf("%d are reported as ahead, but all have left", a.Waiting)
+			t.Errorf("%d are reported as ahead, although all have left", a.Waiting)
 		}
 	})
 }
@@ -179,7 +179,7 @@ func TestARefusedNoteIsWrittenToTheRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		if sent := p.sends(func() { p.waits(c) }); count(sent, recordtest.OpJoin) != 1 || count(sent, recordtest.OpSwap) != 1 {
-			t.Errorf("it sends %v, want one note, and one swap", sent)
+			t.Errorf("the claim sends %v, want one note and one swap", sent)
 		}
 	})
 }
@@ -207,9 +207,9 @@ func TestAReleaseSkipsTheDead(t *testing.T) {
 		q.renews(h)
 		time.Sleep(store.MaxPositionTTL / 2)
 		q.releases(h)
-		until(t, "the next is told", func() bool { return next.heard(n.ID) })
+		until(t, "the next is notified", func() bool { return next.heard(n.ID) })
 		next.releases(next.takes(n)) // a moment later
-		until(t, "the living one is told", func() bool {
+		until(t, "the living waiter is notified", func() bool {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			return slices.ContainsFunc(r.notifications, func(n store.Notification) bool { return n.ID == c.ID && n.Token > 0 })

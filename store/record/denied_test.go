@@ -53,7 +53,7 @@ func TestADeniedReleaseIsDoneLater(t *testing.T) {
 		h := p.takes(p.claim())
 		denies.Store(true)
 		if err := p.Release(t.Context(), h); !errors.Is(err, store.ErrDenied) {
-			t.Fatalf("release: %v, want denied", err)
+			t.Fatalf("release: got %v, want denied", err)
 		}
 		denies.Store(false)
 		until(t, "the next is granted", func() bool { return q.ask(q.claim(try)).Granted })
@@ -70,7 +70,7 @@ func TestADeniedWaiterIsRemoved(t *testing.T) {
 		c := p.claim(lasting(store.MaxPositionTTL))
 		p.waits(c)
 		p.isDenied(c, denies)
-		until(t, "it is gone", func() bool { return slices.Equal(q.entries(), []store.ID{h.ID}) })
+		until(t, "the waiter is removed", func() bool { return slices.Equal(q.entries(), []store.ID{h.ID}) })
 	})
 }
 
@@ -94,7 +94,7 @@ func (p *process) isDenied(c store.Claim, denies *atomic.Bool) {
 	denies.Store(true)
 	defer denies.Store(false)
 	if a, err := p.Ask(p.t.Context(), c); !errors.Is(err, store.ErrDenied) {
-		p.t.Fatalf("ask: %+v, %v, want denied", a, err)
+		p.t.Fatalf("ask: got %+v, %v, want denied", a, err)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestAHoldThatIsAskedForAndDeniedStays(t *testing.T) {
 		h := p.takes(c)
 		p.isDenied(c, denies)
 		if r := p.renews(h); r.Err != nil {
-			t.Fatalf("renewed: %v", r.Err)
+			t.Fatalf("renewal: %v", r.Err)
 		}
 	})
 }
@@ -134,7 +134,7 @@ func TestAFirstAskThatMismatchesLeavesNoNote(t *testing.T) {
 		last.waitsElsewhere()
 		c := last.claim(func(c *store.Claim) { c.Limit, c.Weight = 3, 1 })
 		if a, err := last.Ask(t.Context(), c); !errors.Is(err, store.ErrMismatch) {
-			t.Fatalf("%+v, %v, want a mismatch", a, err)
+			t.Fatalf("got %+v, %v, want ErrMismatch", a, err)
 		}
 		for _, p := range append(crowd, q) { // they have left, and so have their notes
 			p.client.Cut()

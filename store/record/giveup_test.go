@@ -20,7 +20,7 @@ func asking(c *store.Claim) { c.GiveUp = "please" }
 func (p *process) renewedAsked(h store.Hold, want string) {
 	p.t.Helper()
 	if r := p.renews(h); r.Err != nil || r.GiveUp != want {
-		p.t.Fatalf("%+v, want it asked to give up for %q", r, want)
+		p.t.Fatalf("got %+v, want it asked to give up with the reason %q", r, want)
 	}
 }
 
@@ -48,7 +48,7 @@ func TestANotifiedHolderReadsWhyItIsAskedToGiveUp(t *testing.T) {
 		h := p.takes(p.claim())
 		q.all(recordtest.Lost, recordtest.OpCall)
 		q.waits(q.claim(asking))
-		until(t, "the holder is told", func() bool { return p.heard(h.ID) })
+		until(t, "the holder is notified", func() bool { return p.heard(h.ID) })
 		p.renewedAsked(h, "please")
 	})
 }
@@ -91,7 +91,7 @@ func TestAWaiterAsksAHolderOnceToGiveUp(t *testing.T) {
 			q.waits(c)
 			q.waits(c)
 			if have := calls.Load(); have != want {
-				t.Fatalf("%d calls, want %d: one each time that it begins to ask", have, want)
+				t.Fatalf("got %d calls, want %d: one each time the waiter starts to ask", have, want)
 			}
 		}
 	})
@@ -125,11 +125,11 @@ func TestAHoldThatIsAskedToGiveUpIsRenewedInAMove(t *testing.T) {
 		k := q.takes(c)
 		q.once(recordtest.OpSwap, 1, recordtest.Lost)
 		if r := q.renews(k); r.Err == nil {
-			t.Fatalf("%+v: the longer session was not renewed since", r)
+			t.Fatalf("got %+v, although the longer session was not renewed since", r)
 		}
 		q.all(recordtest.Lost, recordtest.OpLoad, recordtest.OpSwap)
 		if r := q.renews(k); r.Err != nil {
-			t.Fatalf("%+v, want renewed in both sessions", r)
+			t.Fatalf("got %+v, want renewed in both sessions", r)
 		}
 	})
 }
@@ -164,7 +164,7 @@ func (p *process) upgrades(h store.Hold, turn int32) {
 	time.Sleep(moment)
 	h.GiveUp = "please"
 	if a, err := p.Change(p.t.Context(), h, turn, store.Full); err != nil || a.Granted {
-		p.t.Fatalf("upgrade: %+v, %v, want it pending", a, err)
+		p.t.Fatalf("upgrade: got %+v, %v, want it pending", a, err)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestAnUpgradeAsksTheOtherHolders(t *testing.T) {
 			q.upgrades(u, int32(turn))
 			q.upgrades(u, int32(turn))
 			if have := calls.Load(); have != want {
-				t.Fatalf("turn %d: %d calls, want %d", turn, have, want)
+				t.Fatalf("turn %d: got %d calls, want %d", turn, have, want)
 			}
 			p.renewedAsked(h, "please")
 			q.renewedAsked(u, "")
@@ -309,7 +309,7 @@ func startPausing(t *testing.T) (b *pausing, p, q *process, asks func() store.Cl
 		t.Helper()
 		before, c := reported(), q.claim(asking)
 		q.waits(c)
-		until(t, "the holder is told", func() bool { return reported() > before })
+		until(t, "the holder is notified", func() bool { return reported() > before })
 		return c
 	}
 }
@@ -355,7 +355,7 @@ func TestAHolderCalledMeanwhileReadsWithTheNextRenewal(t *testing.T) {
 		}, func() {
 			q.waits(q.claim(asking))
 			if st := p.HearForTest(c.TTL); st.Calls == 0 {
-				t.Error("it was not called")
+				t.Error("the session was not called")
 			}
 		})
 		p.renewedAsked(h, "please")
@@ -372,7 +372,7 @@ func TestAHolderNotifiedBeforeItsGrantReadsTheRequest(t *testing.T) {
 	b.during(recordtest.OpSwap, func() {
 		a, err := p.Ask(t.Context(), c)
 		if err != nil || !a.Granted {
-			t.Errorf("%+v, %v, want granted", a, err)
+			t.Errorf("got %+v, %v, want granted", a, err)
 		}
 		h.Token = a.Token
 	}, func() { asks() })

@@ -33,11 +33,11 @@ func TestNoWaiterIsOvertakenByTwoLaterHolds(t *testing.T) {
 				h = p.takes(p.claim(try)) // so that the record that the other remembers is old
 				first.joinsAndHangs(true)
 				if n := len(p.stored().Inbox); n != 1 {
-					t.Fatalf("%d notes, want one", n)
+					t.Fatalf("got %d notes, want one", n)
 				}
 				p.releases(h)
 				if a := p.ask(p.claim(try)); a.Granted {
-					t.Error("a later claim is granted again, before one whose note was there")
+					t.Error("a later claim was granted again, before one whose note is older")
 				}
 			})
 		})
@@ -54,13 +54,13 @@ func TestAClaimOnAFreeNameTakesInAllNotesAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a := <-answered; a.Granted {
-			t.Errorf("%+v: there is an older note", a)
+			t.Errorf("got %+v, although there is an older note", a)
 		}
 		if n := reads.Load(); n != 4 {
-			t.Errorf("%d requests, want the record, both halves, and the write", n)
+			t.Errorf("got %d requests, want four: the record, both halves, and the write", n)
 		}
 		if all := p.entries(); len(all) != 2 || all[1] != c.ID {
-			t.Errorf("there are %v, want another and %v", all, c.ID)
+			t.Errorf("got entries %v, want another and %v", all, c.ID)
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestTheOldestNotesOwnerTakesInAllNotes(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if reads[recordtest.OpInbox] != 2 || reads[recordtest.OpLoad] != 2 || reads[recordtest.OpSwap] != 1 {
-			t.Errorf("%v: want the record, the oldest note, both halves, and the write", reads)
+			t.Errorf("got %v, want the record, the oldest note, both halves, and the write", reads)
 		}
 	})
 }

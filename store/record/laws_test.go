@@ -30,7 +30,7 @@ func TestAGrantCountsFromTheSessionOfItsEntry(t *testing.T) {
 		c.TTL = time.Minute // another session, which is begun now
 		a := p.ask(c)
 		if !a.Granted || a.From > before {
-			t.Fatalf("%+v: it counts from %v after the session of its entry was begun", a, a.From.Sub(before))
+			t.Fatalf("got %+v: it counts from %v after the session of its entry began", a, a.From.Sub(before))
 		}
 	})
 }
@@ -44,11 +44,11 @@ func TestAGrantLastsNoLongerThanItsSession(t *testing.T) {
 		h := p.takes(p.claim())
 		c := q.claim()
 		if w := q.waits(c); w.From == 0 {
-			t.Fatal("it waits, and its answer does not say from when its position counts")
+			t.Fatal("the answer to a waiter does not say from when its position counts")
 		}
 		p.releases(h)
 		if a := q.ask(c); !a.Granted || a.TTL > store.MaxPositionTTL || a.From == 0 {
-			t.Fatalf("granted in the session for waiters: %+v, want at most %v", a, store.MaxPositionTTL)
+			t.Fatalf("granted in the session for waiters: got %+v, want at most %v", a, store.MaxPositionTTL)
 		}
 	})
 }
@@ -79,13 +79,13 @@ func TestAnExpiredSessionEndsAllItsClaims(t *testing.T) {
 		p.all(recordtest.Lost, recordtest.OpRenew, recordtest.OpEnd)
 		c := q.claim(func(c *store.Claim) { c.Name = h.Name })
 		until(t, "another is granted", func() bool { return q.ask(c).Granted })
-		until(t, "the session has run out", func() bool { // if the machine stalled, the session was renewed after the grant, and the hold was not
+		until(t, "the session has expired", func() bool { // if the machine stalled, the session was renewed after the grant, and the hold was not
 			lives := m.Sessions()
 			return !slices.ContainsFunc(p.Sessions(), func(id session.ID) bool { return slices.Contains(lives, id) })
 		})
 		for _, hold := range []store.Hold{h, k} {
 			if r := p.renews(hold); !errors.Is(r.Err, store.ErrLost) {
-				t.Fatalf("renewed: %+v, want lost: its session has expired", r)
+				t.Fatalf("renewal: got %+v, want lost: its session has expired", r)
 			}
 		}
 	})
@@ -101,7 +101,7 @@ func TestNoEntryIsSkippedBeforeItsSessionIsFinal(t *testing.T) {
 		p.client.Cut() // for all other processes it is dead
 		q.waits(q.claim())
 		if a := q.ask(q.claim(try)); a.Granted {
-			t.Fatal("granted beside a hold whose session lives")
+			t.Fatal("granted while another holds it in a living session")
 		}
 		p.client.Mend()
 		if r := p.renews(h); r.Err != nil {
@@ -144,7 +144,7 @@ func TestAnAnswerIsNeverWhatIsRemembered(t *testing.T) {
 		p.waits(c) // it remembers that it waits
 		q.releases(h)
 		if a := p.ask(c); !a.Granted {
-			t.Fatalf("%+v: that is an old answer", a)
+			t.Fatalf("got the old answer %+v", a)
 		}
 	})
 }
@@ -154,7 +154,7 @@ func TestASessionWithAMomentLeftIsNotSkipped(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]int64{-time.Second: 0, -time.Nanosecond: 0, 0: 0, 1: 1, 999: 1, time.Microsecond: 1, time.Microsecond + 1: 2, time.Second: 1e6} {
 		if have := record.LeftForTest(d); have != want {
-			t.Errorf("with %v left: %d µs, want %d", d, have, want)
+			t.Errorf("with %v left: got %d µs, want %d", d, have, want)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestALostRaceIsNoOutage(t *testing.T) {
 		p.client.Fates(race)
 		p.releases(h)
 		if races.Load() < 60 {
-			t.Fatalf("it lost %d races", races.Load())
+			t.Fatalf("only %d races were lost, too few to prove anything", races.Load())
 		}
 	})
 }
@@ -228,11 +228,11 @@ func TestAHoldLeavesTheShortSessionWithItsFirstRenewal(t *testing.T) {
 		k := q.takesAfter(p)
 		r := q.renews(k)
 		if r.Err != nil || r.TTL != time.Minute {
-			t.Fatalf("%+v, want renewed for a minute", r)
+			t.Fatalf("got %+v, want renewed for a minute", r)
 		}
 		q.LapseShortForTest(m, store.MaxPositionTTL)
 		if r := q.renews(k); r.Err != nil {
-			t.Fatalf("renewed: %v: it must not depend on the short session any more", r.Err)
+			t.Fatalf("renewal: got %v, want nil: the hold no longer depends on the short session", r.Err)
 		}
 	})
 }
@@ -248,16 +248,16 @@ func TestAHoldWithAnUnansweredMoveIsRenewedInBothSessions(t *testing.T) {
 			k := q.takesAfter(p)
 			q.once(recordtest.OpSwap, 1, fate)
 			if r := q.renews(k); r.Err == nil {
-				t.Fatalf("%+v: the longer session was not renewed since", r)
+				t.Fatalf("got %+v, although the longer session was not renewed since", r)
 			}
 			q.all(recordtest.Lost, recordtest.OpLoad, recordtest.OpSwap)
 			for range 3 {
 				sent := store.Now()
 				if r := q.renews(k); r.Err != nil || r.TTL > store.MaxPositionTTL || r.Weight != store.Full {
-					t.Fatalf("%+v, want renewed for as long as the short session", r)
+					t.Fatalf("got %+v, want renewed for as long as the short session", r)
 				}
 				if ends := q.EndsForTest(k.ID); ends < sent.Add(k.TTL) {
-					t.Fatalf("it is taken out %v after it was renewed for %v", ends.Sub(sent), k.TTL)
+					t.Fatalf("the hold is removed %v after a renewal for %v", ends.Sub(sent), k.TTL)
 				}
 			}
 			if !broken {
@@ -265,7 +265,7 @@ func TestAHoldWithAnUnansweredMoveIsRenewedInBothSessions(t *testing.T) {
 				longer.TTL *= 2
 				for range 2 {
 					if r := q.renews(longer); r.Err == nil {
-						t.Fatalf("%+v, by a move to a third session that was not answered", r)
+						t.Fatalf("got %+v, although the move to a third session was not answered", r)
 					}
 				}
 				continue
@@ -274,7 +274,7 @@ func TestAHoldWithAnUnansweredMoveIsRenewedInBothSessions(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r := q.renews(k); r.Err == nil {
-				t.Fatalf("%+v, after a break", r)
+				t.Fatalf("got %+v after a break", r)
 			}
 		}
 	})
@@ -289,11 +289,11 @@ func TestAHoldWithAnUnansweredMoveEndsWithTheShortSession(t *testing.T) {
 		k := q.takesAfter(p)
 		q.once(recordtest.OpSwap, 1, recordtest.Late)
 		if r := q.renews(k); r.Err == nil {
-			t.Fatal("renewed, want no answer")
+			t.Fatal("the renewal succeeded, want no answer")
 		}
 		q.LapseShortForTest(m, store.MaxPositionTTL)
 		if r := q.renews(k); !errors.Is(r.Err, store.ErrLost) {
-			t.Fatalf("renewed: %+v, want lost", r)
+			t.Fatalf("renewal: got %+v, want lost", r)
 		}
 		m.Deliver() // it may be in the long session now
 		next := p.claim()
@@ -310,11 +310,11 @@ func TestAHoldWithAnUnansweredMoveEndsWithTheLongSession(t *testing.T) {
 		k := q.takesAfter(p)
 		q.once(recordtest.OpSwap, 1, recordtest.Unanswered)
 		if r := q.renews(k); r.Err == nil {
-			t.Fatal("renewed, want no answer")
+			t.Fatal("the renewal succeeded, want no answer")
 		}
 		q.LapseShortForTest(m, time.Minute)
 		if r := q.renews(k); !errors.Is(r.Err, store.ErrLost) {
-			t.Fatalf("renewed: %+v, want lost", r)
+			t.Fatalf("renewal: got %+v, want lost", r)
 		}
 	})
 }
@@ -351,7 +351,7 @@ func TestAStoreWithoutARecentClockReadsFirst(t *testing.T) {
 		time.Sleep(time.Hour)
 		p.takes(p.claim())
 		if loads == 0 {
-			t.Error("it has not read the server's clock for an hour, and writes by it")
+			t.Error("the store wrote without reading the server's clock, which it had not read for an hour")
 		}
 	})
 }

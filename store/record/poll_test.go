@@ -77,7 +77,7 @@ func TestAPollThatFindsTheGrantIsTheGrant(t *testing.T) {
 		var a store.Answer
 		p.sendsOnly("a poll", func() { a = p.polls(c) }, recordtest.OpLoad)
 		if !a.Granted || a.Token <= h.Token || a.TTL == 0 || a.TTL > store.MaxPositionTTL || a.From == 0 || a.From >= before {
-			t.Errorf("%+v, want granted, from the last renewal of its session, which was before %v", a, before)
+			t.Errorf("got %+v, want granted, counted from the last renewal of its session, before %v", a, before)
 		}
 		p.sendsOnly("a release", func() { p.releases(store.Hold{Name: at, ID: c.ID, Token: a.Token}) }, recordtest.OpSwap)
 	})
@@ -96,7 +96,7 @@ func TestAPollOfAFreeNameIsNoGrant(t *testing.T) {
 		m.Lapse(q.Sessions()...)
 		time.Sleep(2 * time.Second)
 		if a := p.polls(c); !a.Granted || a.From != 0 || a.Token != 0 || a.N != 0 || a.Last != h.Token {
-			t.Fatalf("%+v, want room, and no grant", a)
+			t.Fatalf("got %+v, want Granted without a token", a)
 		}
 		before := p.stored().Version
 		if p.takes(c); p.stored().Version == before {
@@ -116,7 +116,7 @@ func TestAPollThatFindsADeadHolderIsNoGrant(t *testing.T) {
 		m.Lapse(q.Sessions()...)
 		time.Sleep(2 * time.Second)
 		if a := p.polls(c); !a.Granted || a.From != 0 || a.Token != 0 {
-			t.Fatalf("%+v, want room, and no grant", a)
+			t.Fatalf("got %+v, want Granted without a token", a)
 		}
 		p.takes(c)
 	})
@@ -130,7 +130,7 @@ func TestPollsKeepThePosition(t *testing.T) {
 		p.waits(c)
 		for end := store.Now().Add(40 * time.Second); store.Now() < end; time.Sleep(time.Second) {
 			if a := p.polls(c); a.Granted || a.From == 0 || a.From < store.Now().Add(-c.PositionTTL) {
-				t.Fatalf("%+v, want refused, and when its session was renewed", a)
+				t.Fatalf("got %+v, want refused, with the last renewal of its session", a)
 			}
 		}
 		p.lists(h.ID, c.ID)
@@ -149,11 +149,11 @@ func TestAPollAfterAnUnansweredAskSparesNoAsk(t *testing.T) {
 		p.once(recordtest.OpLoad, 1, recordtest.Lost)
 		p.unanswered(c)
 		if a := p.polls(c); a.From != 0 {
-			t.Errorf("%+v, and no ask was answered since", a)
+			t.Errorf("got %+v, although no ask was answered since", a)
 		}
 		p.waits(c)
 		if a := p.polls(c); a.From == 0 {
-			t.Errorf("%+v, although an ask was answered", a)
+			t.Errorf("got %+v, although an ask was answered", a)
 		}
 	})
 }
@@ -168,11 +168,11 @@ func TestAPollBeforeCallingTheHoldersSparesNoAsk(t *testing.T) {
 		q.waits(c)
 		q.client.Fates(nil)
 		if a := q.polls(c); a.From != 0 {
-			t.Errorf("%+v, although a call has failed", a)
+			t.Errorf("got %+v, although a call failed", a)
 		}
 		q.waits(c)
 		if a := q.polls(c); a.From == 0 {
-			t.Errorf("%+v, although all are called", a)
+			t.Errorf("got %+v, although all holders were called", a)
 		}
 	})
 }
@@ -245,9 +245,9 @@ func TestADeadHolderIsFoundAfterAClockSetBack(t *testing.T) {
 		q.client.Cut()
 		m.Lapse(q.Sessions()...)
 		began := time.Now()
-		until(t, "who waits is granted", func() bool { return r.ask(third).Granted })
+		until(t, "the waiter is granted", func() bool { return r.ask(third).Granted })
 		if d := time.Since(began); d > 2*time.Second {
-			t.Errorf("after %v", d)
+			t.Errorf("granted after %v, want at most 2s", d)
 		}
 	})
 }
@@ -270,7 +270,7 @@ func TestAnUnknownEndIsNotReturned(t *testing.T) {
 		for i, a := range []store.Answer{first, r.polls(c), asked, polled, up} {
 			h := a.Holders[0]
 			if known := i < 2; known != (a.Until > 0 && a.Until <= time.Minute) || known != (h.Expires > 0) || known != (h.Ends > 0) || h.Ends > time.Minute {
-				t.Errorf("%d: %+v, want the times known: %v", i, a, known)
+				t.Errorf("%d: got %+v, want the times known: %v", i, a, known)
 			}
 		}
 	})
@@ -298,7 +298,7 @@ func TestALateReleaseChecksTheNextWaitersSession(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		p.releases(h)
 		if a := r.polls(last); !a.Granted || a.From == 0 {
-			t.Errorf("%+v, want granted", a)
+			t.Errorf("got %+v, want granted", a)
 		}
 	})
 }
@@ -311,7 +311,7 @@ func TestATryDuringHandOversChecksTheHoldersSession(t *testing.T) {
 		q.waits(q.claim())
 		all := r.sends(func() { r.waits(r.claim(try)) })
 		if !slices.Contains(all, recordtest.OpLeft) {
-			t.Errorf("it sends %v", all)
+			t.Errorf("the try sends %v, want a check of the holders' sessions", all)
 		}
 	})
 }
@@ -351,7 +351,7 @@ func TestADeadHolderIsFoundDuringHandOvers(t *testing.T) {
 		z.releases(h) // p has it for 200 ms when r polls, and q for 300
 		time.Sleep(200 * time.Millisecond)
 		if a := r.polls(last); !a.Granted {
-			t.Errorf("%+v, although a dead process holds one of two slots", a)
+			t.Errorf("got %+v, although a dead process holds one of two slots", a)
 		}
 	})
 }
@@ -386,10 +386,10 @@ func TestALostRaceForAFreeNameLeavesANote(t *testing.T) {
 		q.client.Fates(nil)
 		want := []recordtest.Op{recordtest.OpBegin, recordtest.OpLoad, recordtest.OpSwap, recordtest.OpBegin, recordtest.OpJoin, recordtest.OpLoad}
 		if len(all) < len(want) || !slices.Equal(all[:len(want)], want) {
-			t.Errorf("it sends %v, want first %v", all, want)
+			t.Errorf("the claim sends %v, want first %v", all, want)
 		}
 		if ids := q.entries(); len(ids) != 2 || ids[1] != c.ID {
-			t.Errorf("listed are %v", ids)
+			t.Errorf("the list has %v", ids)
 		}
 	})
 }

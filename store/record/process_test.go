@@ -131,7 +131,7 @@ func (p *process) waits(c store.Claim) store.Answer {
 func (p *process) unanswered(c store.Claim) {
 	p.t.Helper()
 	if a, err := p.Ask(p.t.Context(), c); !errors.Is(err, store.ErrUnavailable) {
-		p.t.Fatalf("ask: %+v, %v, want no answer", a, err)
+		p.t.Fatalf("ask: got %+v, %v, want no answer", a, err)
 	}
 }
 
@@ -192,7 +192,7 @@ func (p *process) entries() (ids []store.ID) {
 func (p *process) lists(want ...store.ID) {
 	p.t.Helper()
 	if have := p.entries(); !slices.Equal(have, want) {
-		p.t.Fatalf("listed are\n%v, want\n%v", have, want)
+		p.t.Fatalf("got entries\n%v, want\n%v", have, want)
 	}
 }
 
@@ -303,13 +303,13 @@ func TestAClaimThatWasNotSentIsForgotten(t *testing.T) {
 	h := p.takes(p.claim())
 	q.all(recordtest.Lost, recordtest.OpBegin)
 	if a, err := q.Ask(t.Context(), q.claim(named("another"))); err == nil {
-		t.Fatalf("%+v, although it has no session", a)
+		t.Fatalf("got %+v, want an error: the process has no session", a)
 	}
 	h.NewID = q.id.NewID()
 	if r := q.renews(h); r.Err == nil {
-		t.Fatal("adopted, although there is no session for it")
+		t.Fatal("the adoption succeeded, although the process has no session")
 	}
 	if n := q.ClaimsForTest(); n != 0 {
-		t.Errorf("%d claims are remembered", n)
+		t.Errorf("%d claims are kept, want none", n)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// ready has what is known of the record serve for a batch.
+// ready makes what is known of the record good enough for a batch.
 func (s *records) ready(ctx context.Context, n *name) error {
 	if err := s.void(ctx, n); err != nil {
 		return err
@@ -29,8 +29,8 @@ func (s *records) ready(ctx context.Context, n *name) error {
 	return nil
 }
 
-// usable reports whether a write may depend on the base. A claim whose note may be in an
-// inbox that is not known writes only on what was read since (law 4).
+// usable reports whether a write may depend on n.now. If the note of a claim may be in an unread inbox, a write
+// needs a record read since (law 4).
 func (n *name) usable() bool {
 	b := &n.now
 	if !b.known || n.pending != nil && !b.fresh || len(n.late) > 0 && !b.fresh {
@@ -39,9 +39,10 @@ func (n *name) usable() bool {
 	return b.inbox || len(n.noted) == 0
 }
 
-// begin reads the record, without the inbox where asks need no more; or, of a name that this process knows nothing of,
-// begins with a write as if nothing were stored: there may be nothing. Not so for a claim that was asked for before and may be
-// there: with a note in the inbox, too, a notification could answer for the record that was to be read (law 4).
+// begin reads the record, without the inbox if the asks do not need it. For a name that this process knows nothing
+// of, it assumes that nothing is stored, and a write comes first. It does not do so for a claim that was asked for
+// before and may be there: if that has a note in the inbox, too, a notification could replace the read of the record
+// (law 4).
 func (s *records) begin(ctx context.Context, n *name) error {
 	blind := !n.met && (!s.traits.Clock || s.clockKnown()) && n.pending == nil && len(n.late) == 0 && len(n.doing) > 0
 	for _, o := range n.doing {
@@ -62,9 +63,9 @@ func (s *records) begin(ctx context.Context, n *name) error {
 	return s.load(ctx, n, p.Peek, false)
 }
 
-// takesInFirst has the inbox read, if a batch does more than ask. An ask may write on the record alone, and so
-// come before a claim whose note is in the inbox. But each granted claim is released, and a release first takes
-// in the notes that have come by then. So no waiter is overtaken by more than one later hold.
+// takesInFirst reads the inbox if a batch does more than ask. An ask may write on the record alone, and so overtake
+// a claim whose note is in the inbox. But each granted claim is released, and a release first takes in the notes
+// that have come by then. So at most one later hold overtakes a waiter.
 func (s *records) takesInFirst(ctx context.Context, n *name) error {
 	if n.now.inbox || !slices.ContainsFunc(n.doing, func(o *op) bool { return !o.asks }) { //mutant:record-gives-back-unread
 		return nil
@@ -75,8 +76,8 @@ func (s *records) takesInFirst(ctx context.Context, n *name) error {
 		if oldest, err := p.Oldest(ctx, n.at); err != nil {
 			return err
 		} else if len(oldest.Data) == 0 {
-			// There is no waiter. The record was read before, so this serves only for a write that depends on it
-			// (law 11).
+			// The inbox is empty. The record was read before it, so this serves only for a write that depends on the
+			// record (law 11).
 			n.now.inbox, n.now.fresh = true, false
 			return nil
 		}
@@ -94,8 +95,8 @@ func (s *records) load(ctx context.Context, n *name, by func(context.Context, st
 	return err
 }
 
-// void makes the joins that were not answered impossible, before the record is read (law
-// 3). By mark, that is done by the write that follows.
+// void makes the unanswered joins impossible before the record is read (law 3). With VoidByMark the write that
+// follows does that.
 func (s *records) void(ctx context.Context, n *name) error {
 	if s.traits.Void != VoidByCall || len(n.late) == 0 { //mutant:record-late-join-is-void
 		return nil
@@ -119,8 +120,8 @@ func (s *records) void(ctx context.Context, n *name) error {
 	return nil
 }
 
-// remember has the next write depend on what a poll has read, if nothing was done to the name since the poll was sent: a note that came later
-// is not in it (law 4).
+// remember lets the next write depend on what a poll has read, if nothing was done to the name since the poll was
+// sent: the poll may lack a later note (law 4).
 func (s *records) remember(at string, r *Record, sent store.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +148,7 @@ func (s *records) readBy(ctx context.Context, at string, load func(context.Conte
 	return r, err
 }
 
-// look is viewOf the record of a name as it is now.
+// look reads the record of a name and returns its view, see viewOf.
 func (s *records) look(ctx context.Context, at string, ask func(*view)) (*view, error) {
 	r, err := s.read(ctx, at)
 	if err != nil {
@@ -156,11 +157,10 @@ func (s *records) look(ctx context.Context, at string, ask func(*view)) (*view, 
 	return s.viewOf(ctx, at, &r, ask)
 }
 
-// wholly has it known of all entries whether they live.
+// wholly asks for all entries whether they are alive.
 func wholly(v *view) { v.all = true }
 
-// viewOf is the view of a record; ask says for which entries it matters whether they
-// are alive.
+// viewOf returns the view of a record. ask says for which entries it matters whether they are alive.
 func (s *records) viewOf(ctx context.Context, at string, r *Record, ask func(*view)) (*view, error) {
 	a, err := s.apply(ctx, at, r, []*op{{reads: true, apply: func(v *view) (queue.Change, error) {
 		ask(v)
@@ -172,19 +172,18 @@ func (s *records) viewOf(ctx context.Context, at string, r *Record, ask func(*vi
 	return a.view, nil
 }
 
-// An applied is what a batch of operations has made of a record.
+// An applied is the result of a batch of operations on a record.
 type applied struct {
 	*view
-	granted []store.Notification // others that were granted, of this process too
+	granted []store.Notification // other claims that were granted, also of this process
 	ahead   []Notification
 	taken   []store.ID // claims whose notes were taken in
 	results []error    // by operation
 	data    []byte     // the stored form
 }
 
-// apply runs the operations on a record. It checks each session that matters and was
-// not seen for a while, and then does all again: skipped entries have ended for good,
-// by a request before the one that writes (law 2).
+// apply runs the operations on a record. It checks each session that matters and was not seen for a while, and then
+// starts over. So a skipped entry has ended for good, by an earlier request than the one that writes (law 2).
 func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op) (*applied, error) {
 	for asked := map[session.ID]bool{}; ; {
 		v, err := decode(rec.Data, s.present())
@@ -211,7 +210,7 @@ func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op
 			change, a.results[i] = o.apply(v)
 			granted = append(granted, change.Woken...)
 		}
-		gone := map[store.ID]bool{} // they were in the record or the inbox, and are not any more
+		gone := map[store.ID]bool{} // the entries that the batch removes
 		for i := range were {
 			gone[were[i].ID] = true
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// longest bounds one request to the server: a hung one is never answered. All
-// operations may be repeated. Tests replace it.
+// longest is the timeout of one request to the server: a hung one is never answered. All operations are safe to
+// repeat. Tests replace it.
 var longest = 4 * time.Second
 
 // A Store is a [store.Store] on a Backend: also a Poller, an Inspector and a Checker.
@@ -26,16 +26,16 @@ type Store struct {
 	sessions *session.Set
 	records  *records
 
-	ctx   context.Context // of all that outlives a call, ended by Close
+	ctx   context.Context // for all work that outlives a call, canceled by Close
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
-	wake  chan struct{} // something may be due
+	wake  chan struct{} // work may be due
 
 	mu       sync.Mutex
-	settling bool                     // nothing is taken out meanwhile
+	settling bool                     // due removes no claims meanwhile
 	claims   map[store.ID]*localClaim // of this process
 	process  store.Process            // whose notifications are delivered
-	sink     func(store.Notification) // nil: not watched
+	sink     func(store.Notification) // nil: Watch was not called
 	sweepAt  store.Instant            // the next sweep
 }
 
@@ -51,7 +51,7 @@ var _ interface {
 	store.NameWatcher
 } = WatchStore{}
 
-// New returns a Store on the backend, which is closed with it. It does no I/O.
+// New returns a Store on the backend. Closing the Store closes the backend. New does no I/O.
 func New(b Backend) *Store {
 	s := &Store{b: b, traits: b.Traits(), wake: make(chan struct{}, 1), claims: map[store.ID]*localClaim{}}
 	s.d = describe(b)
@@ -70,11 +70,11 @@ func New(b Backend) *Store {
 	return s
 }
 
-// describe is what the backend says, and what follows from its traits.
+// describe returns the backend's description, with what follows from its traits.
 func describe(b Backend) store.Description {
 	d, t, st := b.Describe(), b.Traits(), b.SessionTraits()
 	d.MinTTL, d.MaxTTL, d.Tick = st.MinTTL, st.MaxTTL, st.Tick
-	d.Late = 2 * t.Age // what is added, and a time that was ahead at the beginning and is behind at the end
+	d.Late = 2 * t.Age // lengthen adds one Age; the server's time may err by another, if it is ahead at first and behind at the end
 	lacks := map[store.Promise]string{
 		store.PromisePositionTTL: "a position is kept until the session of its process ends, which is after at most ten seconds",
 		store.PromiseExpiry:      "the claims of one process and TTL have one session, which is renewed for all of them",
@@ -97,12 +97,12 @@ func (s *Store) Describe() store.Description {
 // Check implements [store.Checker].
 func (s *Store) Check(ctx context.Context) []store.Finding { return s.b.Check(ctx) }
 
-// Sessions are the IDs of the sessions of this process that may be alive, but for those of holds that
-// were detached. It does no I/O. It is for tests that end them on the server; then [Store.Settle] follows.
+// Sessions returns the IDs of this process's sessions that may be alive, except those of detached holds. It does no
+// I/O. It is for tests, which end the sessions on the server and then call [Store.Settle].
 func (s *Store) Sessions() []session.ID { return s.sessions.IDs() }
 
-// Settle renews all sessions, so that the store learns which of them have ended, and then removes their
-// entries, as if all had ended at one moment.
+// Settle renews all sessions, so that the store learns which of them have ended, and then removes the entries of
+// those, as if all had ended at the same moment.
 func (s *Store) Settle(ctx context.Context) error {
 	s.mu.Lock()
 	s.settling = true
@@ -113,7 +113,7 @@ func (s *Store) Settle(ctx context.Context) error {
 	s.mu.Unlock()
 	for _, id := range s.sessions.IDs() {
 		if sess := s.sessions.Own(id); sess != nil {
-			sess.Wait(ctx, sess.Renew()) // it may have been on its way, and done before the end //mutant:record-settles-by-what-was-sent
+			sess.Wait(ctx, sess.Renew()) // an earlier renewal may be under way, and done before the session's end //mutant:record-settles-by-what-was-sent
 			for st := sess.Wait(ctx, sess.Renew()); st.Failing && !st.Over && ctx.Err() == nil; st = sess.Wait(ctx, sess.Renew()) {
 			}
 		}
@@ -132,8 +132,7 @@ func (s *Store) Settle(ctx context.Context) error {
 // closePatience bounds how long Close waits for the sessions to be ended.
 const closePatience = 2 * time.Second
 
-// Close implements [store.Store]: it ends the sessions, and with them all that they
-// keep.
+// Close implements [store.Store]. It ends the sessions, and with them all their entries.
 func (s *Store) Close() error {
 	s.records.mu.Lock()
 	s.records.closed = true
@@ -141,13 +140,14 @@ func (s *Store) Close() error {
 	s.stop()
 	s.tasks.Wait()
 	s.records.tasks.Wait()
+	s.records.crew.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	s.sessions.Close(ctx)
 	return s.b.Close()
 }
 
-// poke has due work checked again. It may be called with any lock held.
+// poke makes due run soon. The caller may hold any lock.
 func (s *Store) poke() {
 	select {
 	case s.wake <- struct{}{}:

@@ -27,21 +27,22 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	}
 	sent := h
 	if broken := (*store.LostError)(nil); given || errors.As(why, &broken) {
-		why = nil // it can be given back
+		why = nil // it can still be released
 	} else if why != nil {
-		sent.Token = 0 // what is left of it
+		sent.Token = 0 // release only what is left of it
 	}
 	there, err := s.giveBack(ctx, m, &sent)
 	if m != nil {
 		s.mu.Lock()
 		switch {
-		// It is tried again until it is done, or its session has ended: what is refused is there still.
+		// takeOut retries until it is done, or the session has ended: an entry whose release was refused is still
+		// there.
 		case err != nil && !errors.Is(err, store.ErrLost): //mutant:record-release-unanswered-is-left
 			m.lose(store.ErrLost)
 			if why == nil || h.Token == 0 {
 				m.back = &sent
 			}
-			if !m.drop || m.failed == 0 { // else that is tried already, again and again //mutant:record-release-unanswered-again
+			if !m.drop || m.failed == 0 { // else takeOut is retrying already //mutant:record-release-unanswered-again
 				m.drop, m.ends = true, store.Now()
 			}
 		case !there:
@@ -55,7 +56,8 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	return s.failed("release", h.Name, err)
 }
 
-// giveBack does what a release says. there: something of the id has not expired. It does not say so after an error but store.ErrLost.
+// giveBack does a release. there: an entry of the ID has not expired; it is known only without an error or with
+// store.ErrLost.
 func (s *Store) giveBack(ctx context.Context, m *localClaim, h *store.Hold) (there bool, err error) {
 	var kept session.ID
 	if h.Token != 0 {
@@ -79,11 +81,11 @@ func (s *Store) giveBack(ctx context.Context, m *localClaim, h *store.Hold) (the
 	return *left, err
 }
 
-// errUncalled says that a session is to be called before what it keeps is given back.
+// errUncalled says that a session must be called before its entry is given back.
 var errUncalled = errors.New("the owner was not called")
 
-// gives does what gives back all that an id has. What it was about to adopt another process may take for its own still: it goes
-// once the session that keeps it was called (law 14).
+// gives runs an operation that gives back all that an ID has. If this process was about to adopt the hold, another
+// may still take it for its own: then the entry goes only once its session was called (law 14).
 func (s *Store) gives(ctx context.Context, m *localClaim, at string, id store.ID, apply func(*view) (queue.Change, error)) error {
 	s.mu.Lock()
 	unsure := m != nil && m.unsure
@@ -122,8 +124,8 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	if len(b.Reason) > store.MaxReason {
 		return fmt.Errorf("%w: the reason has %d bytes, at most %d are allowed", store.ErrInvalid, len(b.Reason), store.MaxReason)
 	}
-	// Its owner is called before another claim is granted (law 14), so that an unanswered break can be repeated
-	// until it is answered.
+	// Call the owner before another claim is granted (law 14), so that an unanswered break can be repeated until it
+	// is answered.
 	mark := b
 	mark.Now = false //mutant:record-break-drops-first
 	in, err := s.breaks(ctx, &mark)
@@ -138,7 +140,7 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	return s.failed("break", b.Name, err)
 }
 
-// breaks breaks a hold, and returns the session that it is kept by.
+// breaks breaks a hold, and returns its session.
 func (s *Store) breaks(ctx context.Context, b *store.Break) (session.ID, error) {
 	in := new(session.ID)
 	err := s.records.do(ctx, &op{at: b.Name, gives: true, apply: func(v *view) (queue.Change, error) {

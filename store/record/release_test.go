@@ -19,7 +19,7 @@ func TestAnUnansweredReleaseKeepsTheMinimumHold(t *testing.T) {
 		h := p.takes(p.claim(func(c *store.Claim) { c.MinHold, c.LockDelay = keep, delay }))
 		p.once(recordtest.OpSwap, 1, recordtest.Lost)
 		if err := p.Release(t.Context(), h); err == nil {
-			t.Fatal("released, although the request was lost")
+			t.Fatal("the release succeeded, although its request was lost")
 		}
 		time.Sleep(time.Second)
 		a := q.ask(q.claim(try))
@@ -27,7 +27,7 @@ func TestAnUnansweredReleaseKeepsTheMinimumHold(t *testing.T) {
 			t.Fatal("granted before the minimum hold has ended")
 		}
 		if e := a.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends > keep {
-			t.Fatalf("%+v blocks, want the released hold, for %v at most", e, keep)
+			t.Fatalf("blocked by %+v, want the released hold, for at most %v", e, keep)
 		}
 		time.Sleep(keep)
 		q.takes(q.claim(try))

@@ -14,9 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// Renew implements [store.Store]: one renewal of each session that has any of the holds. A
-// record is read only if the hold may have changed, which the call counter of its session
-// shows, and written only with new values of its owner.
+// Renew implements [store.Store]. It renews each session of the holds once. It reads a record only if the hold may
+// have changed, which the call counter of its session shows, and writes one only with new values of its owner.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	out := make([]store.Renewal, len(holds))
 	if err := ctx.Err(); err != nil {
@@ -31,7 +30,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	}
 	room := make(chan struct{}, maxAbreast)
 	var all sync.WaitGroup
-	each := func(of map[string][]int) { // what is of one name is done in its order
+	each := func(of map[string][]int) { // the holds of one name are renewed in order
 		for _, some := range of {
 			room <- struct{}{}
 			all.Go(func() {
@@ -63,7 +62,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	return out
 }
 
-// leaving are the names whose holds are all to leave their sessions now. They need no answer of any session, and
+// leaving returns the names whose holds must all leave their sessions now. They need no answer of any session, and
 // may have no time to wait for the others' answers.
 func (s *Store) leaving(holds []store.Hold, out []store.Renewal) map[string][]int {
 	leave, stay := map[string][]int{}, map[string]bool{}
@@ -94,7 +93,7 @@ func (s *Store) checkRenewal(h *store.Hold) error {
 	return nil
 }
 
-// renewSessions renews the sessions that keep the holds, but of the names that leave theirs.
+// renewSessions renews the sessions of the holds, except for the names in leave.
 func (s *Store) renewSessions(ctx context.Context, holds []store.Hold, leave map[string][]int) {
 	all := map[*session.Session]bool{}
 	s.mu.Lock()
@@ -110,7 +109,7 @@ func (s *Store) renewSessions(ctx context.Context, holds []store.Hold, leave map
 	session.RenewAll(ctx, all)
 }
 
-// unchanged is the renewal of a hold whose record need not be read or written: its session was renewed since
+// unchanged returns the renewal of a hold whose record need not be read or written: its session was renewed since
 // this renewal began, and was not called. asked: a waiter may ask to give it up.
 func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, asked, done bool) {
 	s.mu.Lock()
@@ -132,8 +131,8 @@ func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, 
 	return m.renewedBy(h, st.Lasts, st.Renewed), m.asked, true
 }
 
-// why adds to a successful renewal the reason why a waiter asks to give the hold up. It writes nothing, and a
-// failure is left to the next renewal: so no hold is lost by being asked.
+// why adds to a successful renewal the reason why a waiter asks to give the hold up. It writes nothing, and leaves a
+// failure to the next renewal, so that being asked never loses a hold.
 func (s *Store) why(ctx context.Context, m *localClaim, h *store.Hold, r store.Renewal, began store.Instant) store.Renewal {
 	var now store.Renewal
 	if _, err := s.records.look(ctx, h.Name, func(v *view) {
@@ -149,9 +148,9 @@ func (s *Store) why(ctx context.Context, m *localClaim, h *store.Hold, r store.R
 	return r
 }
 
-// stillMoving is the renewal of a hold whose move to a longer session is still unanswered: whichever of the two
-// keeps it, it lasts as long as both do, if both were renewed since this renewal began, and neither was called.
-// If another server may have forgotten it, it was read since as well (law 15).
+// stillMoving returns the renewal of a hold whose move to another session is still unanswered. Whichever of the two
+// has it, the hold lasts as long as both do, if both were renewed since this renewal began and neither was called.
+// If a replaced server may have forgotten the hold, it must have been read since as well (law 15).
 func (s *Store) stillMoving(m *localClaim, h *store.Hold, began store.Instant, why error) (r store.Renewal, ok bool) {
 	if m == nil || errors.Is(why, store.ErrLost) || store.Definite(why) {
 		return r, false
@@ -177,12 +176,12 @@ func (s *Store) stillMoving(m *localClaim, h *store.Hold, began store.Instant, w
 	return m.renewedBy(h, min(from.Lasts, to.Lasts), min(from.Renewed, to.Renewed)), true //mutant:record-move-lasts-as-one
 }
 
-// A renewing is what one run of a renewal has set.
+// A renewing is the result of one run of a renewal.
 type renewing struct {
 	r     store.Renewal
-	calls session.ID // that keeps the hold still, and is to be called before another does (law 14)
-	there bool       // there is an entry of the id before
-	reads bool       // there is something for the next renewal to write or to read
+	calls session.ID // still has the hold, and must be called before another session gets it (law 14)
+	there bool       // there is an entry of the old ID
+	reads bool       // the next renewal has something to write or to read
 	wish  int64      // a minimum hold that has not begun
 }
 
@@ -252,15 +251,15 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 	out := got.r
 	out.TTL, out.From = min(h.TTL, st.Lasts), st.Renewed
 	m.waits, m.calls, m.reads, m.ends = false, calls, got.reads, max(m.ends, store.Now().Add(h.TTL)) //mutant:record-called-while-it-renews
-	m.asked = out.GiveUp != "" || m.askedAt >= began                                                 // so its owner learns when no one asks any more //mutant:record-asked-reads-on
+	m.asked = out.GiveUp != "" || m.askedAt >= began                                                 // keeps its renewals reading, so that its owner learns when no one asks any more //mutant:record-asked-reads-on
 	m.owner, m.used, m.token, m.returned = cmp.Or(h.Owner, m.owner), max(m.used, h.Used, h.Token), h.Token, out
 	s.poke()
 	return out
 }
 
-// show writes a renewal. The minimum hold of a hold that comes from another process and was not shown there
-// begins now: the time of its grant is unknown here. A hold from a process that may still have it gets its new
-// id first, and goes to another session once its own was called (law 14).
+// show writes a renewal. If a hold comes from another process that has not shown it, its minimum hold begins now:
+// the time of its grant is unknown here. If the other process may still have the hold, the hold first gets its new
+// ID, and moves to the new session once its old one was called (law 14).
 func (s *Store) show(ctx context.Context, m *localClaim, h *store.Hold, in, kept session.ID, got *renewing) error {
 	for called := (session.ID{}); ; {
 		err := s.records.do(ctx, s.renewal(h, in, kept, called, m == nil, got))
@@ -279,7 +278,7 @@ func (s *Store) show(ctx context.Context, m *localClaim, h *store.Hold, in, kept
 	}
 }
 
-// renewal writes the values of a hold's owner, and the session that keeps it from now on.
+// renewal returns the operation that writes the values of a hold's owner, and the hold's session from now on.
 func (s *Store) renewal(h *store.Hold, in, kept, called session.ID, adopted bool, got *renewing) *op {
 	o := &op{at: h.Name}
 	o.apply = func(v *view) (change queue.Change, err error) {
@@ -292,7 +291,7 @@ func (s *Store) renewal(h *store.Hold, in, kept, called session.ID, adopted bool
 		if e := v.find(id); got.r.Err == nil && e != nil {
 			was, known := v.in[h.ID]
 			if !known {
-				was = v.in[id] // it was done before, and the reply was lost
+				was = v.in[id] // the renewal was done before, and its reply was lost
 			}
 			to := in
 			if adopted && h.ID.Process() != (store.Process{}) && was != in && was != called { //mutant:record-adopts-uncalled
@@ -323,7 +322,7 @@ func (s *Store) renewal(h *store.Hold, in, kept, called session.ID, adopted bool
 	return o
 }
 
-// notRenewed notes why a renewal failed.
+// notRenewed records why a renewal failed.
 func (s *Store) notRenewed(m *localClaim, got *renewing, err error) error {
 	if errors.Is(err, store.ErrLost) {
 		broken := (*store.LostError)(nil)
@@ -368,14 +367,14 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 	return a, nil
 }
 
-// tellsAnew reports whether a renewal has something to write, or to read, whatever keeps the hold.
+// tellsAnew reports whether a renewal has something to write or to read, apart from the session of the hold.
 func (m *localClaim) tellsAnew(h *store.Hold) bool {
 	return m.reads || m.token == 0 || m.token != h.Token || m.name != h.Name ||
 		h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner
 }
 
-// renewedBy is the renewal of a hold that sessions keep, with the state last returned to its owner. Store.mu is
-// held.
+// renewedBy returns the renewal of a hold by its sessions alone, with the state last returned to its owner. Store.mu
+// is held.
 func (m *localClaim) renewedBy(h *store.Hold, lasts time.Duration, from store.Instant) store.Renewal {
 	m.ends = max(m.ends, store.Now().Add(h.TTL)) //mutant:record-renewed-hold-is-taken-out
 	r := m.returned

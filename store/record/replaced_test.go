@@ -50,7 +50,7 @@ func (p *process) lives(d time.Duration, waiting []store.Claim, holds ...store.H
 				a, err = p.Ask(p.t.Context(), c)
 			}
 			if err != nil || a.Granted {
-				p.t.Fatalf("%q: %+v, %v, want that it waits", c.Name, a, err)
+				p.t.Fatalf("%q: got %+v, %v, want refused", c.Name, a, err)
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func TestAPositionRestoredByAnotherServerIsFreed(t *testing.T) {
 		q.lists(h.ID)
 		q.releases(other)
 		if a := p.ask(waits); !a.Granted {
-			t.Errorf("%+v, want that it has kept its position", a)
+			t.Errorf("got %+v, want granted: the claim kept its position", a)
 		}
 	})
 }
@@ -110,12 +110,12 @@ func TestAHoldThatANewServerForgotIsLostAtRenewal(t *testing.T) {
 		q.takes(q.claim())
 		all := p.Renew(t.Context(), []store.Hold{h, stays})
 		if !errors.Is(all[0].Err, store.ErrLost) || all[1].Err != nil {
-			t.Errorf("%v, want that the first is lost", all)
+			t.Errorf("got %v, want only the first lost", all)
 		}
 		before := len(p.Sessions())
 		p.lives(2*time.Minute+30*time.Second, nil, stays)
 		if n := len(p.Sessions()); n >= before {
-			t.Errorf("%d sessions, as before: one keeps only lost entries", n)
+			t.Errorf("%d sessions are left, as before, although one keeps only lost entries", n)
 		}
 	})
 }
@@ -135,13 +135,13 @@ func TestAHoldIsKeptIfANewServerAnswersNothing(t *testing.T) {
 				}
 				time.Sleep(10 * time.Second)
 				if a := q.ask(q.claim(try)); a.Granted && time.Now().Before(ends) {
-					t.Fatalf("fate %d: another is granted it %v before its lease ends", fate, time.Until(ends))
+					t.Fatalf("fate %d: another was granted the name %v before the lease ends", fate, time.Until(ends))
 				}
 			}
 			p.client.Fates(nil)
 			m.Deliver()
 			if r := p.renews(h); r.Err != nil {
-				t.Errorf("fate %d: %v", fate, r.Err)
+				t.Errorf("fate %d: renewal: %v", fate, r.Err)
 			}
 			p.lives(5*time.Minute, nil, h)
 			q.waits(q.claim(try))
@@ -161,16 +161,16 @@ func TestAHoldUnreadableOnTheNewServerIsNotRenewed(t *testing.T) {
 		p.all(recordtest.Lost, recordtest.OpLoad, recordtest.OpInbox, recordtest.OpSwap)
 		for range 5 {
 			if r := p.renews(h); r.Err == nil {
-				t.Fatalf("%+v, for the forgotten hold", r)
+				t.Fatalf("got %+v, for the forgotten hold", r)
 			}
 			time.Sleep(5 * time.Second)
 		}
 		p.client.Fates(nil)
 		if r := p.renews(h); !errors.Is(r.Err, store.ErrLost) {
-			t.Errorf("what was forgotten: %v", r.Err)
+			t.Errorf("renewal of the forgotten hold: got %v, want ErrLost", r.Err)
 		}
 		if r := p.renews(stays); r.Err != nil {
-			t.Errorf("the hold that is there: %v", r.Err)
+			t.Errorf("renewal of the restored hold: %v", r.Err)
 		}
 	})
 }
@@ -185,7 +185,7 @@ func TestAHoldIsKeptWithoutASessionOnTheNewServer(t *testing.T) {
 		promote()
 		p.all(recordtest.Lost, recordtest.OpBegin)
 		if r := p.renews(h); !errors.Is(r.Err, store.ErrLost) {
-			t.Errorf("what was forgotten: %v", r.Err)
+			t.Errorf("renewal of the forgotten hold: got %v, want ErrLost", r.Err)
 		}
 		p.lives(5*time.Minute, nil, stays)
 		q.waits(q.claim(named("stays"), try))
@@ -207,7 +207,7 @@ func TestAHoldIsKeptIfItsServerIsReplacedRepeatedly(t *testing.T) {
 		q.waits(q.claim(named("stays"), try))
 		q.takes(q.claim(try))
 		if n := len(p.Sessions()); n > 12 {
-			t.Errorf("%d sessions are left", n)
+			t.Errorf("%d sessions are left, want at most 12", n)
 		}
 	})
 }
@@ -225,7 +225,7 @@ func TestARenewalOnAServerThatStaysIsOneRequest(t *testing.T) {
 		})
 		p.lives(2*time.Second, nil, holds...)
 		if len(met) != 1 || met[recordtest.OpRenew] != 1 {
-			t.Errorf("%v, want one renewal", met)
+			t.Errorf("got %v, want one renewal", met)
 		}
 	})
 }

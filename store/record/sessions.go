@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// positionTTL is the TTL of the session for those who wait (law 10): a dead one blocks for
-// no more than store.MaxPositionTTL, which is the most that a claim may ask for, or the least
-// that the server keeps.
+// positionTTL is the TTL of the session of a waiter (law 10). A dead waiter blocks no longer than
+// store.MaxPositionTTL, the most that a claim may ask for, or than the server's minimum TTL if that is longer.
 func (s *Store) positionTTL(c *store.Claim) time.Duration {
 	return min(max(c.PositionTTL, s.d.MinTTL), c.TTL) //mutant:record-waiter-in-the-long-session
 }
 
-// sessionsOf finds the sessions of an ask: the long one, and the short one if it has begun, or is needed, as it is once this was called
-// before. A claim that is there stays where it is, unless it is asked for again for longer than before, or is in one that is suspect.
+// sessionsOf finds the sessions for an ask: the long one, and the short one if it has begun or is needed. It is
+// needed if this is called again for the same ask. A claim that has a session stays there, unless it is asked for
+// again for longer than before, or the session is suspect.
 func (s *Store) sessionsOf(ctx context.Context, m *localClaim, k *asking) (err error) {
 	position := s.positionTTL(k.c)
 	if k.long == nil {
@@ -65,7 +65,8 @@ func (s *Store) sessionsOf(ctx context.Context, m *localClaim, k *asking) (err e
 	return nil
 }
 
-// leaves reports whether a renewal is to put the hold into another session: a longer one (law 10), or one that is not suspect (law 15).
+// leaves reports whether a renewal must move the hold to another session: a longer one (law 10), or one that is not
+// suspect (law 15).
 func (m *localClaim) leaves(h *store.Hold) bool {
 	if m.sess.TTL < h.TTL { //mutant:record-hold-stays-in-the-short-session
 		return true
@@ -73,8 +74,8 @@ func (m *localClaim) leaves(h *store.Hold) bool {
 	return m.sess.State().Suspect //mutant:record-suspect-is-not-heeded
 }
 
-// sessionFor is the session that is to keep the hold: the one that does, if it is long
-// enough and not suspect; else the present one for the TTL, to which the hold moves (law 10).
+// sessionFor returns the session for the hold: the one it has, if that is long enough and not suspect; else the
+// current one for the TTL, to which the hold moves (law 10).
 func (s *Store) sessionFor(ctx context.Context, m *localClaim, h *store.Hold) (*session.Session, error) {
 	s.mu.Lock()
 	was, ttl := m.sess, h.TTL
@@ -83,11 +84,11 @@ func (s *Store) sessionFor(ctx context.Context, m *localClaim, h *store.Hold) (*
 		if !was.State().Suspect {
 			return was, nil
 		}
-		ttl = was.TTL // otherwise it could end earlier than its owner learned
+		ttl = was.TTL // a shorter session could end before what its owner knows
 	}
 	sess, err := s.sessions.Present(ctx, ttl)
 	if err != nil && was != nil && was.TTL >= h.TTL {
-		return was, nil // it is as good as before //mutant:record-no-session-to-move-to
+		return was, nil // no worse than before //mutant:record-no-session-to-move-to
 	}
 	if err != nil || was == nil || was == sess {
 		return sess, err
@@ -95,8 +96,8 @@ func (s *Store) sessionFor(ctx context.Context, m *localClaim, h *store.Hold) (*
 	return sess, s.moves(ctx, m, was, sess)
 }
 
-// waitInTime waits for the renewal of the session that a hold has just moved into, but for at most half of what
-// is left of the previous one: its owner has to learn in time that the hold lasts longer.
+// waitInTime waits for the renewal of the session that a hold has just moved to, but for at most half of what is
+// left of the previous one: the owner has to learn in time that the hold lasts longer.
 func (s *Store) waitInTime(ctx context.Context, m *localClaim, sess *session.Session, f *session.Flight) session.State {
 	s.mu.Lock()
 	was := (*session.Session)(nil)
@@ -113,11 +114,11 @@ func (s *Store) waitInTime(ctx context.Context, m *localClaim, sess *session.Ses
 	return sess.Wait(ctx, f)
 }
 
-// errNeedsKeep says that a hold is shown whose minimum hold has to begin.
+// errNeedsKeep says that a token is shown whose minimum hold has to begin first.
 var errNeedsKeep = errors.New("the minimum hold has not begun")
 
-// beginKeep begins the minimum hold of a claim whose owner shows its token for the first time.
-// The zero ID: there is no minimum hold, or nothing is left of it, or it has begun.
+// beginKeep begins the minimum hold of a claim when its owner first shows its token. The zero ID means that there is
+// no minimum hold, that nothing is left of it, or that it has begun already.
 func (s *Store) beginKeep(ctx context.Context, m *localClaim) (id session.ID, err error) {
 	if m == nil || !s.traits.bySession() {
 		return id, nil
@@ -132,7 +133,7 @@ func (s *Store) beginKeep(ctx context.Context, m *localClaim) (id session.ID, er
 	return s.keepFor(ctx, left)
 }
 
-// keepFor begins a session that lasts so long and is not renewed.
+// keepFor begins a session that lasts for d and is not renewed.
 func (s *Store) keepFor(ctx context.Context, d time.Duration) (id session.ID, err error) {
 	id = session.NewID()
 	_, err = s.b.Begin(ctx, id, min(s.ticks(d), s.d.MaxTTL))

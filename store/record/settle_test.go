@@ -45,7 +45,7 @@ func TestSettleLearnsOfSessionsThatEndedDuringARenewal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := start(t, m, false).ask(q.claim(try)).Waiting; n != 0 {
-			t.Fatalf("%d wait in the record, want none", n)
+			t.Fatalf("%d waiters in the record, want none", n)
 		}
 	})
 }

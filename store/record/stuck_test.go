@@ -52,7 +52,7 @@ func (p *process) keeps(d time.Duration, holds ...store.Hold) {
 		pause := holds[0].TTL / 3
 		for i, r := range all {
 			if store.Now() >= until[i] {
-				p.t.Fatalf("%q has expired: %+v", holds[i].Name, r)
+				p.t.Fatalf("the hold of %q has expired: %+v", holds[i].Name, r)
 			}
 			if r.Err != nil {
 				pause = 50 * time.Millisecond
@@ -82,7 +82,7 @@ func TestAHoldIsKeptIfItsSessionCannotBeRenewed(t *testing.T) {
 		p.keeps(5*h.TTL, other)
 		q.waits(q.claim(named("other"), try))
 		if n := len(p.Sessions()); n > 3 {
-			t.Errorf("%d sessions are left", n)
+			t.Errorf("%d sessions are left, want at most 3", n)
 		}
 	})
 }
@@ -104,7 +104,7 @@ func TestAPositionIsKeptIfItsSessionCannotBeRenewed(t *testing.T) {
 				a, err = p.Ask(ctx, waits)
 			}
 			if cancel(); err == nil && a.Granted {
-				t.Fatalf("%+v beside the holder", a)
+				t.Fatalf("got %+v while another holds the name", a)
 			}
 			q.keeps(time.Second, h)
 			q.waits(behind)
@@ -112,7 +112,7 @@ func TestAPositionIsKeptIfItsSessionCannotBeRenewed(t *testing.T) {
 		q.lists(h.ID, waits.ID, behind.ID)
 		q.releases(h)
 		if a := p.ask(waits); !a.Granted {
-			t.Errorf("%+v, want that it has kept its position", a)
+			t.Errorf("got %+v, want granted: the claim kept its position", a)
 		}
 	})
 }
@@ -195,7 +195,7 @@ func TestNoHoldThatLeavesItsSessionWaitsForAnother(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		if r := p.Renew(ctx, []store.Hold{other, got})[1]; r.Err != nil {
-			t.Errorf("%+v after %v", r, time.Since(began))
+			t.Errorf("got %+v after %v, want renewed", r, time.Since(began))
 		}
 		p.client.Fates(nil)
 		p.keeps(got.TTL, other, got)
@@ -220,7 +220,7 @@ func TestAHoldThatLeftItsSessionIsReportedInTime(t *testing.T) {
 		got := store.Hold{Name: waits.Name, ID: waits.ID, Token: a.Token, TTL: waits.TTL}
 		ends := a.From.Add(a.TTL)
 		if r := p.renews(got); r.Err != nil || store.Now() >= ends {
-			t.Errorf("%+v, %v before its lease ended", r, ends.Sub(store.Now()))
+			t.Errorf("got %+v, %v before its lease ended", r, ends.Sub(store.Now()))
 		}
 	})
 }

@@ -73,10 +73,10 @@ func (w *stuckWorld) took(l *holdfast.Lease) {
 	defer w.mu.Unlock()
 	was := w.held[l.Name()]
 	if was != nil && was.Valid() && l.Valid() {
-		w.t.Errorf("%q is held with the tokens %d and %d at once", l.Name(), was.Token(), l.Token())
+		w.t.Errorf("%q is held with tokens %d and %d at the same time", l.Name(), was.Token(), l.Token())
 	}
 	if was != nil && was.Token() >= l.Token() {
-		w.t.Errorf("%q: token %d after %d", l.Name(), l.Token(), was.Token())
+		w.t.Errorf("%q: got token %d after %d, want a larger one", l.Name(), l.Token(), was.Token())
 	}
 	w.held[l.Name()] = l
 	w.got++
@@ -117,7 +117,7 @@ func (w *stuckWorld) acts(l *holdfast.Locker, end time.Time) {
 			w.lost++
 			w.mu.Unlock()
 			if lease.Valid() {
-				w.t.Errorf("%q is lost and valid", name)
+				w.t.Errorf("%q is lost, but valid", name)
 			}
 		}
 		time.Sleep(w.span(time.Second))
@@ -188,7 +188,7 @@ func runStuck(t *testing.T, o recordtest.Options, seed uint64, wild bool) {
 			lease, err := lockers[0].Mutex(fmt.Sprint(i)).Lock(ctx)
 			cancel()
 			if err != nil {
-				t.Errorf("seed %d: %d stays taken: %v", seed, i, err)
+				t.Errorf("seed %d: name %d stays taken: %v", seed, i, err)
 				continue
 			}
 			_ = lease.Release()

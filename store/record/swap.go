@@ -10,24 +10,24 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A step is what comes next for a batch that the rule was applied to.
+// A step is what to do next with a batch that the rule was applied to.
 type step int
 
 const (
-	again   step = iota // what was known of the record does not serve, or less of it does
-	writes              // what the rule has made is to be stored
-	written             // it is
-	pauses              // another was first
-	answers             // nothing need be written: all get their results
-	rests               // all wait until others have taken in their notes
+	again   step = iota // apply the rule again: to a new read, or to fewer notes
+	writes              // store the result of the rule
+	written             // it is stored
+	pauses              // another swap was first: wait a little
+	answers             // nothing need be written: all operations get their results
+	rests               // all wait until other processes have taken in their notes
 	fails               // those that do not go on get the error
-	ends                // nothing is to be done, or it cannot be
+	ends                // there is nothing to do, or it cannot be done
 )
 
 // decide returns the next step for a batch; a is the result of the rule.
 func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error) {
 	b := &n.now
-	for id := range n.noted { // that a claim is in the record does not say so: it may be there without its note
+	for id := range n.noted { // being in the record does not show that a claim's note is gone
 		if b.inbox && !b.More && !a.hasNote(id) {
 			delete(n.noted, id)
 		}
@@ -35,7 +35,7 @@ func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error)
 	s.mu.Lock()
 	n.crowd = len(a.q.Entries)
 	s.mu.Unlock()
-	// Nothing that was not answered is done once this is (law 3).
+	// Once this write is done, no unanswered request can be done any more (law 3).
 	force := n.pending != nil && *n.pending == b.Version //mutant:record-late-swap-is-left
 	for _, l := range n.late {
 		force = a.mark(l.in.ID, l.number) || force //mutant:record-late-join-is-left
@@ -44,7 +44,7 @@ func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error)
 	a.data = a.encode(force || len(b.Inbox) > 0)
 	if size := len(a.data); size > s.traits.MaxRecord { //mutant:record-max-record
 		if !b.fresh { //mutant:record-too-large-as-remembered
-			b.known = false // some may have ended since
+			b.known = false // some entries may have ended since
 			return again, nil
 		}
 		return s.tooLarge(n, size)
@@ -56,7 +56,7 @@ func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error)
 	case needShort(n, a): // nothing is answered, so nothing need be written or read
 		n.base = *b
 		return answers, nil
-	case !b.inbox && looksInVain(n, a): // it may be in the inbox, which is not known
+	case !b.inbox && looksInVain(n, a): // the claim may be in the unread inbox
 		if wouldGrant(n, a) || !s.anotherIsOldest(ctx, n) { //mutant:record-leaves-it-to-others
 			for _, o := range n.doing {
 				o.looks, o.insists = false, true
@@ -76,12 +76,12 @@ func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error)
 	for _, o := range n.doing {
 		o.rests = noted
 	}
-	// What was not answered depends on what is not the newest any more.
+	// An unanswered swap depends on an older version; unanswered joins are void.
 	n.base, n.pending, n.late = *b, nil, nil
 	return answers, nil
 }
 
-// write sends the swap that stores what the rule has made.
+// write sends the swap that stores the result of the rule.
 func (s *records) write(ctx context.Context, n *name, a *applied, w *Swap, join *late) (step, error) {
 	in, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
@@ -119,8 +119,8 @@ func (s *records) write(ctx context.Context, n *name, a *applied, w *Swap, join 
 	}
 	s.mu.Unlock()
 	if w.Join == nil && !o.Current && n.now.fresh && s.alone(n) { //mutant:record-who-loses-reads-again
-		// It usually has to wait, and has no session for that. The record that the ask was based on is enough to
-		// leave a note.
+		// The claim usually has to wait, and has no session for that. The record that the ask was based on is enough
+		// to leave a note.
 		n.now.lost = true
 		n.base = n.now
 		return ends, errNeedsShort
@@ -135,7 +135,7 @@ func (s *records) write(ctx context.Context, n *name, a *applied, w *Swap, join 
 	return next, nil
 }
 
-// swapped notes that a swap was done, what is known of the record then, and whose operations are not done by it.
+// swapped records a done swap: what is known of the record now, and which operations go on.
 func (n *name) swapped(a *applied, w *Swap, o *Outcome, sent store.Instant) {
 	for _, one := range n.doing { // a leaving claim goes on if its note may be in the unread part of the inbox
 		one.goesOn = n.now.More && n.noted[one.finds] && !a.hasNote(one.finds) //mutant:record-leaves-unseen-note
@@ -152,8 +152,7 @@ func (n *name) swapped(a *applied, w *Swap, o *Outcome, sent store.Instant) {
 	n.base = n.now
 }
 
-// tooLarge has less go into a record that would not fit: fewer notes, and then no more
-// of those that ask.
+// tooLarge lets less go into a record that would not fit: fewer notes, and then no more asks.
 func (s *records) tooLarge(n *name, size int) (step, error) {
 	if b := &n.now; len(b.Inbox) > 0 { //mutant:record-fewer-notes
 		b.Inbox, b.More = b.Inbox[:len(b.Inbox)/2], true
@@ -169,8 +168,8 @@ func (s *records) tooLarge(n *name, size int) (step, error) {
 	return next, fmt.Errorf("too many wait: its record would have %d bytes, at most %d are kept", size, s.traits.MaxRecord)
 }
 
-// toWrite is the swap that stores what the rule has made. If it is refused it leaves notes of asks that may
-// wait, which all have the same session: join is those, if it is not answered.
+// toWrite returns the swap that stores the result of the rule. If the swap is refused, it leaves notes of asks that
+// may wait, provided that all have the same session. join holds these notes in case the swap is not answered.
 func (s *records) toWrite(n *name, a *applied) (w *Swap, join *late) {
 	w = &Swap{Name: n.at, Old: n.now.Record, Lost: n.now.lost, Data: a.data, Idle: len(a.q.Entries) == 0, Notifications: s.elsewhere(a)}
 	if len(n.doing) == 0 || len(n.late) > 0 {
@@ -186,8 +185,8 @@ func (s *records) toWrite(n *name, a *applied) (w *Swap, join *late) {
 	if st.Over {
 		return w, nil
 	}
-	// In a crowd usually another process is first: the server need not be asked to know that this swap is refused.
-	// If the note is refused too, the record is read, and written.
+	// In a crowd another process is usually first, so the swap is assumed to be refused without asking the server.
+	// If the note is refused too, the record is read and written.
 	w.Lost = w.Lost || n.crowd > fewCome && !n.now.fresh && store.Now() < n.now.sent.Add(crowdAge) //mutant:record-joins-a-crowd-of-before
 	w.Join, join = &Join{Session: in.ID, Calls: st.Calls}, &late{in: in}
 	for _, o := range n.doing {
@@ -198,24 +197,24 @@ func (s *records) toWrite(n *name, a *applied) (w *Swap, join *late) {
 	return w, join
 }
 
-// crowdAge is how long a crowd is assumed to be still there, and may be reported to new claims (law 4).
+// crowdAge is how long a crowd is assumed to last, and may be reported to new claims (law 4).
 const crowdAge = time.Second
 
-// needShort reports whether all that is asked for has to wait, and has no session to wait in.
+// needShort reports whether all operations have to wait, and have no session to wait in.
 func needShort(n *name, a *applied) bool {
 	return len(n.doing) > 0 && !slices.ContainsFunc(a.results, func(err error) bool { return err != errNeedsShort })
 }
 
-// fewCome is how many wait for a name at the most without being a crowd.
+// fewCome is how many entries a name has at most without being a crowd.
 const fewCome = 8
 
-// othersTakeIn reports whether it is for others to take in the notes that a batch has left: in a crowd, where
-// in a while most are in the record by no request of their own, and where an older note is there.
+// othersTakeIn reports whether other processes should take in the notes that a batch has left: in a crowd, where
+// most claims soon get into the record by no request of their own; if waiters poll; and if there is an older note.
 func (s *records) othersTakeIn(ctx context.Context, n *name) bool {
 	return n.crowd > fewCome || !s.traits.Notifies || s.anotherIsOldest(ctx, n)
 }
 
-// anotherIsOldest reports whether the oldest note in the inbox is there, and of no claim of the batch.
+// anotherIsOldest reports whether the inbox has a note, and the oldest is of no claim of the batch.
 func (s *records) anotherIsOldest(ctx context.Context, n *name) bool {
 	p, ok := s.b.(Peeker)
 	if !ok {
@@ -225,21 +224,21 @@ func (s *records) anotherIsOldest(ctx context.Context, n *name) bool {
 	defer cancel()
 	oldest, err := p.Oldest(ctx, n.at)
 	if err != nil {
-		return false // what follows fails, too
+		return false // the next request fails, too
 	}
 	note, ok := parseNote(oldest.Data)
 	return ok && !slices.ContainsFunc(n.doing, func(o *op) bool { return o.claim != nil && o.claim.ID == note.claim.ID })
 }
 
-// alone reports whether each of a batch is an ask that may wait and has no session to wait in yet, of a store whose waiters poll.
+// alone reports whether the store's waiters poll and each operation of the batch is an ask that may wait and has no
+// session to wait in yet.
 func (s *records) alone(n *name) bool {
 	return !s.traits.Notifies && len(n.doing) > 0 && !slices.ContainsFunc(n.doing, func(o *op) bool { return o.claim == nil || o.short != nil })
 }
 
-// areNoted reports whether nothing need be written now: all claims asked for are in the
-// inbox, among others, and no claim was granted. Of many simultaneous claims some take in
-// all: each goes on after a while, and then insists. In a crowd usually a release takes them
-// in, and notifies them.
+// areNoted reports whether nothing need be written now: all claims of the batch are in the inbox, with others, and
+// no claim was granted. Of many simultaneous claims, some take in all notes: each tries again after a while, and
+// then insists. In a crowd usually a release takes them in and notifies them.
 func (s *records) areNoted(n *name, a *applied) bool {
 	// In a crowd the grant of another claim is left to its owner, which has seen it too, and to the
 	// process that freed the name.
@@ -258,13 +257,13 @@ func (s *records) areNoted(n *name, a *applied) bool {
 	return true
 }
 
-// looksInVain reports whether a claim is looked for in the record that is not there.
+// looksInVain reports whether an operation only looks for its claim, and the record lacks it.
 func looksInVain(n *name, a *applied) bool {
 	return slices.ContainsFunc(n.doing, func(o *op) bool { return o.looks && !a.stored[o.claim.ID] }) //mutant:record-looks-and-writes
 }
 
-// wouldGrant reports whether an operation that did not find its claim would be granted: there is no holder that would
-// take in the notes, so it has to.
+// wouldGrant reports whether an operation that did not find its claim would be granted. Then no holder would take in
+// the notes, so this process has to.
 func wouldGrant(n *name, a *applied) bool {
 	return slices.ContainsFunc(n.doing, func(o *op) bool {
 		if !o.looks || a.stored[o.claim.ID] { //mutant:record-room-of-a-try

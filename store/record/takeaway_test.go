@@ -49,7 +49,7 @@ func TestARepeatedBreakNowIsReportedToTheOwner(t *testing.T) {
 					err := operator.BreakHold(t.Context(), store.Break{Name: at, ID: h.ID, Token: h.Token, Now: true})
 					if q.ask(next).Granted {
 						if r := p.renews(h); !errors.Is(r.Err, store.ErrLost) {
-							t.Fatalf("%+v, and another is granted the name; the break says %v", r, err)
+							t.Fatalf("got %+v, although the name is granted to another; the break returned %v", r, err)
 						}
 					}
 					if err == nil {
@@ -126,7 +126,7 @@ func TestAnAdoptionThatIsGivenUpLeavesNothing(t *testing.T) {
 						synctest.Wait()
 					}
 					if ids := next.entries(); slices.Contains(ids, h.NewID) {
-						t.Fatalf("there is %v, which was given up", ids)
+						t.Fatalf("the list has %v, which was given up", ids)
 					}
 				})
 			})
@@ -160,7 +160,7 @@ func TestAnAdoptionOfAHoldInUseIsReportedToItsOwner(t *testing.T) {
 						for q.Release(t.Context(), store.Hold{Name: at, ID: adopted.NewID}) != nil {
 						}
 						m.Deliver()
-						until(t, "the owner is told, or has it", func() bool {
+						until(t, "the owner learns of it, or keeps the hold", func() bool {
 							return errors.Is(p.renews(h).Err, store.ErrLost) || slices.Contains(other.entries(), h.ID)
 						})
 					default:
@@ -170,11 +170,11 @@ func TestAnAdoptionOfAHoldInUseIsReportedToItsOwner(t *testing.T) {
 							}
 						}
 						if r := p.renews(h); !errors.Is(r.Err, store.ErrLost) {
-							t.Fatalf("%+v, and another has adopted it", r)
+							t.Fatalf("got %+v, although another has adopted the hold", r)
 						}
 					}
 					if r := p.renews(h); r.Err == nil && other.ask(next).Granted {
-						t.Fatal("two hold it")
+						t.Fatal("two processes hold the name")
 					}
 				})
 			})
@@ -197,10 +197,10 @@ func TestAHoldThatMayHaveAnotherIDIsReadAgain(t *testing.T) {
 			goes.NewID = to.NewID()
 			p.once(recordtest.OpSwap, 1, recordtest.Unanswered)
 			if r := p.renews(goes); r.Err == nil {
-				t.Fatalf("%+v, want no answer", r)
+				t.Fatalf("got %+v, want no answer", r)
 			}
 			if r := p.renews(h); !errors.Is(r.Err, store.ErrLost) {
-				t.Fatalf("%+v, want lost: it has another id", r)
+				t.Fatalf("got %+v, want lost: the hold has another id", r)
 			}
 		}
 	})
@@ -216,13 +216,13 @@ func TestAnAdoptionThatIsRefusedLaterLeavesNothing(t *testing.T) {
 		q.takes(q.claim(func(c *store.Claim) { c.Name = "another" }))
 		q.once(recordtest.OpSwap, 1, recordtest.Unanswered)
 		if r := q.renews(h); r.Err == nil {
-			t.Fatalf("%+v, want no answer", r)
+			t.Fatalf("got %+v, want no answer", r)
 		}
 		if err := operator.BreakHold(t.Context(), store.Break{Name: at, ID: h.NewID, Token: h.Token}); err != nil {
 			t.Fatal(err)
 		}
 		if r := q.renews(h); !errors.Is(r.Err, store.ErrLost) {
-			t.Fatalf("%+v, want lost: it was broken", r)
+			t.Fatalf("got %+v, want lost: the hold was broken", r)
 		}
 		until(t, "the next is granted", func() bool { return next.ask(next.claim(try)).Granted })
 	})
@@ -251,7 +251,7 @@ func TestARenewalAnsweredTooLateDoesNotCount(t *testing.T) {
 			return recordtest.Answered
 		})
 		if r := p.Renew(ctx, []store.Hold{h})[0]; r.Err == nil {
-			t.Fatalf("%+v, and no answer came: it was broken", r)
+			t.Fatalf("got %+v, although no answer came and the hold was broken", r)
 		}
 	})
 }
@@ -265,7 +265,7 @@ func TestAQuestionForLivesThatHangsEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		if _, err := q.Ask(ctx, q.claim()); !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
-			t.Errorf("ask: %v, and its context %v, want no answer before that ends", err, ctx.Err())
+			t.Errorf("ask: got %v, and its context %v; want no answer before the context ends", err, ctx.Err())
 		}
 	})
 }

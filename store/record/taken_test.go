@@ -52,7 +52,7 @@ func resting(t *testing.T, o recordtest.Options, apart bool) (p, holder *process
 		}
 		answered <- a
 	}()
-	until(t, "its note is there", func() bool { return len(holder.stored().Inbox) == 2 })
+	until(t, "the note is in the inbox", func() bool { return len(holder.stored().Inbox) == 2 })
 	time.Sleep(2 * time.Millisecond) // for the answers to it
 	synctest.Wait()
 	reads.Store(0)
@@ -73,10 +73,10 @@ func TestATakenInNotesOwnerIsNotifiedAndReadsNothing(t *testing.T) {
 				t.Errorf("%+v", a)
 			}
 		default:
-			t.Error("it is not notified that its note was taken in")
+			t.Error("the owner of the note is not notified that it was taken in")
 		}
 		if n := reads.Load(); n != 0 {
-			t.Errorf("it has sent %d requests", n)
+			t.Errorf("the claim sent %d requests, want none", n)
 		}
 	})
 }
@@ -90,12 +90,12 @@ func TestANoteTakenInUnderAnotherSessionDoesNotCount(t *testing.T) {
 		synctest.Wait()
 		select {
 		case a := <-answered:
-			t.Errorf("answered after %d requests: %+v", reads.Load(), a)
+			t.Errorf("answered after %d requests: got %+v", reads.Load(), a)
 		default:
 			<-answered
 		}
 		if reads.Load() == 0 {
-			t.Error("it has not read that it is in the record")
+			t.Error("the claim was answered without a read of the record")
 		}
 	})
 }
@@ -109,10 +109,10 @@ func TestAReadOfTheRecordAloneOvertakesNoNote(t *testing.T) {
 		_, holder, h, c, answered, reads := resting(t, o, true)
 		<-answered
 		if n := reads.Load(); n < 4 {
-			t.Errorf("%d requests: it has not looked, and then read and written", n)
+			t.Errorf("got %d requests, want a read, another read, and a write", n)
 		}
 		if all := holder.entries(); len(all) != 3 || all[0] != h.ID || all[2] != c.ID {
-			t.Errorf("there are %v, want the holder, another, and %v", all, c.ID)
+			t.Errorf("got entries %v, want the holder, another, and %v", all, c.ID)
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestARepeatedAskInACrowdFindsAnEndedHolder(t *testing.T) {
 		m.Lapse(q.Sessions()...)
 		time.Sleep(2 * time.Second) // what was heard of it before is not believed for longer
 		if a := p.ask(first); !a.Granted {
-			t.Errorf("%+v, want it granted: the holder has gone", a)
+			t.Errorf("got %+v, want granted: the holder's session has ended", a)
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestADeadHolderAmongManyIsFound(t *testing.T) {
 		m.Lapse(dead.Sessions()...)
 		time.Sleep(2 * time.Second) // what was heard of it before is not believed for longer
 		if a := p.ask(first); !a.Granted {
-			t.Errorf("%+v, want it granted: a holder has gone", a)
+			t.Errorf("got %+v, want granted: one holder's session has ended", a)
 		}
 	})
 }
@@ -193,7 +193,7 @@ func TestAClaimOfAForgottenNameIsReadBeforeItIsGranted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if st := p.HearForTest(store.MaxPositionTTL); st.Calls == 0 {
-			t.Fatalf("%+v, want a call", st)
+			t.Fatalf("got %+v, want a call", st)
 		}
 		away.joinsAndHangs(true) // so that a note of this process would be left to others
 		p.client.Fates(func(r recordtest.Request) recordtest.Fate {
@@ -204,7 +204,7 @@ func TestAClaimOfAForgottenNameIsReadBeforeItIsGranted(t *testing.T) {
 		})
 		broken := (*store.LostError)(nil)
 		if a, err := p.Ask(t.Context(), waits); !errors.As(err, &broken) || broken.Reason != "because" {
-			t.Fatalf("%+v, %v, want lost: because", a, err)
+			t.Fatalf("got %+v, %v, want lost with the reason \"because\"", a, err)
 		}
 	})
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// maxAbreast is how many requests are on their way at once for one call.
+// maxAbreast is how many requests one call has under way at once.
 const maxAbreast = 64
 
-// due ends what was not renewed.
+// due removes the claims that were not renewed, and returns when it has to run next.
 func (s *Store) due(now store.Instant) (next store.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,7 +33,7 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 			next = min(next, m.ends)
 		case m.gone != nil && !m.drop:
 			s.forget(m)
-		case begun == maxAbreast: // the next time
+		case begun == maxAbreast: // the others follow the next time
 			next = now
 		default:
 			m.lose(store.ErrLost)
@@ -45,9 +45,8 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 	return next
 }
 
-// takeOut removes a claim of this process that has expired, as its process has not crashed, or that could not be
-// released: that is released on its owner's terms, so that it blocks for as long as if the release had been
-// answered.
+// takeOut removes a claim of this process that has expired or could not be released. The latter is released on its
+// owner's terms, so that it blocks for as long as if the release had been answered.
 func (s *Store) takeOut(m *localClaim) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.takeOutPatience(m))
 	defer cancel()
@@ -82,8 +81,8 @@ func (s *Store) takeOut(m *localClaim) {
 	s.poke()
 }
 
-// takeOutPatience is how long the removal of a claim may take before it is sent again: others wait for its name,
-// and a lost request must not block them for much longer than the claim would have lasted.
+// takeOutPatience is the timeout of one attempt to remove a claim: others wait for its name, and a lost request must
+// not block them for much longer than the claim would have lasted.
 func (s *Store) takeOutPatience(m *localClaim) time.Duration {
 	trip := s.records.roundTrip()
 	s.mu.Lock()
@@ -94,8 +93,8 @@ func (s *Store) takeOutPatience(m *localClaim) time.Duration {
 	return min(max(m.sess.TTL/4, 8*trip)<<min(m.failed, 6), longest) //mutant:record-take-out-hangs
 }
 
-// longestPause is the most between two tries to take a claim out: once the server answers again its name is free soon, for how long
-// it did not answer.
+// longestPause is the longest pause between two attempts to remove a claim: once the server answers again, the name
+// is free soon, however long the outage was.
 func longestPause(m *localClaim) time.Duration {
 	const most = 5 * time.Second
 	if m.sess == nil {
@@ -114,16 +113,16 @@ func (m *localClaim) forGood(now store.Instant) bool {
 	return st.Over && now > st.Renewed.Add(st.Lasts+max(m.sess.TTL, store.MaxPositionTTL)) //mutant:record-take-out-given-up
 }
 
-// Entries that crashed holders left in unused names are removed.
+// A sweep removes entries that crashed holders left in unused names.
 const (
 	sweepEvery = time.Minute
-	sweepOdds  = 8              // of a process that has just come one in so many sweeps; it may not live for a minute
-	sweepAge   = 24 * time.Hour // of the newest write to a record
-	sweepMost  = 100            // names at a time
+	sweepOdds  = 8              // one in so many new processes sweeps at once, as it may not live for a minute
+	sweepAge   = 24 * time.Hour // least age of the newest write to a record
+	sweepMost  = 100            // names per sweep
 	sweepLimit = 10 * time.Second
 )
 
-// sweep settles the names that were not written for long.
+// sweep settles the names that were not written for a long time.
 func (s *Store) sweep(ctx context.Context, age time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
@@ -134,9 +133,9 @@ func (s *Store) sweep(ctx context.Context, age time.Duration) {
 	names := 0
 	for r, err := range list(ctx, age) {
 		if err != nil && ctx.Err() != nil || names == sweepMost {
-			return // it is tried again in a while, or by another process
+			return // a later sweep tries again, here or in another process
 		}
-		if err != nil || len(r.Data) == 0 { // it is foreign
+		if err != nil || len(r.Data) == 0 { // unreadable, or not written yet
 			continue
 		}
 		if v, err := decode(r.Data, s.records.present()); err != nil || len(v.q.Entries) == 0 {

@@ -33,7 +33,7 @@ func TestAnUnansweredSwapIsVoidOnceItsClaimIsGivenUp(t *testing.T) {
 				p.unanswered(c)
 				p.givesUp(c)
 				if m.Deliver() != 1 {
-					t.Fatal("nothing was late")
+					t.Fatal("no late request was delivered")
 				}
 				q.lists()
 				q.takes(q.claim(try))
@@ -77,13 +77,13 @@ func TestAnUnansweredJoinIsVoidOnceItsClaimIsGivenUp(t *testing.T) {
 				p.unanswered(c)
 				p.givesUp(c)
 				if m.Deliver() != 1 {
-					t.Fatal("nothing was late")
+					t.Fatal("no late request was delivered")
 				}
 				q.releases(h) // takes in what is in the inbox
 				q.waits(q.claim())
 				for _, id := range q.entries() {
 					if id == c.ID {
-						t.Fatal("a claim that was given up has come back by its note")
+						t.Fatal("a claim that was given up came back with its note")
 					}
 				}
 			})
@@ -105,13 +105,13 @@ func TestAJoinThatIsDoneTwiceIsTakenInOnce(t *testing.T) {
 		p.waits(c)
 		p.givesUp(c)
 		if m.Deliver() != 1 {
-			t.Fatal("nothing was done twice")
+			t.Fatal("no request was delivered twice")
 		}
 		q.releases(h)
 		q.waits(q.claim())
 		for _, id := range q.entries() {
 			if id == c.ID {
-				t.Fatal("a claim that was given up has come back by a copy of its note")
+				t.Fatal("a claim that was given up came back with a copy of its note")
 			}
 		}
 	})
@@ -128,9 +128,9 @@ func TestAnUnansweredReleaseIsStillDone(t *testing.T) {
 		q.waits(c)
 		p.once(recordtest.OpSwap, 1, recordtest.Lost)
 		if err := p.Release(t.Context(), h); err == nil {
-			t.Fatal("released, want no answer")
+			t.Fatal("the release succeeded, want no answer")
 		}
-		until(t, "who waits is told", func() bool { return q.heard(c.ID) })
+		until(t, "the waiter is notified", func() bool { return q.heard(c.ID) })
 	})
 }
 
@@ -172,17 +172,17 @@ func TestAnAbandonedAskIsNotDoneAfterItsRelease(t *testing.T) {
 			defer close(left)
 			_, _ = p.Ask(ctx, goes)
 		}()
-		until(t, "both wait", func() bool { return p.WaitingForTest(at) == 2 })
+		until(t, "both calls wait", func() bool { return p.WaitingForTest(at) == 2 })
 		close(first)
 		<-met
 		cancel()
 		<-left
 		all.Go(func() { p.givesUp(goes) })
-		until(t, "what gives it up waits", func() bool { return p.WaitingForTest(at) == 1 })
+		until(t, "the call that withdraws waits", func() bool { return p.WaitingForTest(at) == 1 })
 		close(second)
 		all.Wait()
 		if ids := q.entries(); slices.Contains(ids, goes.ID) || ids[0] != h.ID {
-			t.Fatalf("%v is listed: it was given up", goes.ID)
+			t.Fatalf("%v is in the list, although it was given up", goes.ID)
 		}
 	})
 }
@@ -219,7 +219,7 @@ func TestAClaimThatGivesUpLeavesNoNoteInALongInbox(t *testing.T) {
 					_, _ = q.Ask(t.Context(), q.claim())
 				}
 				if ids := q.entries(); slices.Contains(ids, c.ID) {
-					t.Fatal("a claim that was given up has come back by its note")
+					t.Fatal("a claim that was given up came back with its note")
 				}
 			})
 		})
@@ -255,11 +255,11 @@ func TestAHungRemovalDoesNotBlockForLong(t *testing.T) {
 		})
 		began := time.Now()
 		if err := p.Release(t.Context(), h); err == nil {
-			t.Fatal("released, want no answer")
+			t.Fatal("the release succeeded, want no answer")
 		}
-		until(t, "who waits is told", func() bool { return q.heard(c.ID) })
+		until(t, "the waiter is notified", func() bool { return q.heard(c.ID) })
 		if d := time.Since(began); d > ttl || hung.Load() < 2 {
-			t.Errorf("after %v, and %d requests of it; want it in %v, although one hangs", d, hung.Load(), ttl)
+			t.Errorf("granted after %v and %d requests, want within %v, although one request hangs", d, hung.Load(), ttl)
 		}
 	})
 }
@@ -276,15 +276,15 @@ func TestAReleaseThatIsTriedOftenIsDoneSoonAfterAnOutage(t *testing.T) {
 				const lasts = 800 * time.Millisecond
 				for range 100 {
 					if err := p.Release(t.Context(), h); err == nil {
-						t.Fatal("released, want no answer")
+						t.Fatal("the release succeeded, want no answer")
 					}
 					time.Sleep(lasts / 100)
 				}
 				p.client.Mend()
 				began := time.Now()
-				until(t, "who waits is told", func() bool { return q.heard(c.ID) })
+				until(t, "the waiter is notified", func() bool { return q.heard(c.ID) })
 				if d := time.Since(began); d > lasts {
-					t.Errorf("after %v; it was away for no more than %v", d, lasts)
+					t.Errorf("granted after %v, want at most the time of the outage, %v", d, lasts)
 				}
 			})
 		})
@@ -304,15 +304,15 @@ func TestARemovalPausesForNoMoreThanAQuarterOfTheTTL(t *testing.T) {
 			return recordtest.Answered
 		})
 		if err := p.Release(t.Context(), h); err == nil {
-			t.Fatal("released, want no answer")
+			t.Fatal("the release succeeded, want no answer")
 		}
 		time.Sleep(2 * ttl) // so that it has failed many times
 		q.waits(c)
 		p.client.Fates(nil)
 		began := time.Now()
-		until(t, "who waits is told", func() bool { return q.heard(c.ID) })
+		until(t, "the waiter is notified", func() bool { return q.heard(c.ID) })
 		if d := time.Since(began); d > ttl/4 {
-			t.Errorf("after %v, want it in %v", d, ttl/4)
+			t.Errorf("granted after %v, want within %v", d, ttl/4)
 		}
 	})
 }
@@ -350,11 +350,11 @@ func TestAnUnansweredReleaseIsDoneAtOnce(t *testing.T) {
 		synctest.Wait() // until no work is due
 		began := time.Now()
 		if err := p.Release(t.Context(), h); err == nil {
-			t.Fatal("released, want no answer")
+			t.Fatal("the release succeeded, want no answer")
 		}
-		until(t, "who waits is told", func() bool { return q.heard(c.ID) })
+		until(t, "the waiter is notified", func() bool { return q.heard(c.ID) })
 		if d := time.Since(began); d > 100*time.Millisecond {
-			t.Errorf("after %v, want it at once", d)
+			t.Errorf("granted after %v, want at once", d)
 		}
 	})
 }
@@ -377,14 +377,14 @@ func TestAReleaseThatIsRepeatedKeepsTheMinimumHold(t *testing.T) {
 					}
 					p.once(recordtest.OpSwap, 1, fate)
 					if err := p.Release(t.Context(), h); err == nil {
-						t.Fatal("released, want no answer")
+						t.Fatal("the release succeeded, want no answer")
 					}
 					if err := p.Release(t.Context(), h); err != nil && fate != recordtest.Unanswered {
-						t.Errorf("again: %v", err)
+						t.Errorf("release again: %v", err)
 					}
 					until(t, "another is granted", func() bool { return q.ask(q.claim(try)).Granted })
 					if d := time.Since(began); d < keep || d > keep+time.Second {
-						t.Errorf("it is granted after %v, want %v", d, keep)
+						t.Errorf("granted after %v, want %v", d, keep)
 					}
 				})
 			})
@@ -407,12 +407,12 @@ func TestAnUnansweredReleaseLeavesNoLockDelay(t *testing.T) {
 				}
 				p.once(recordtest.OpSwap, 1, recordtest.Lost)
 				if err := p.Release(t.Context(), h); err == nil {
-					t.Fatal("released, want no answer")
+					t.Fatal("the release succeeded, want no answer")
 				}
 				began := time.Now()
 				until(t, "another is granted", func() bool { return q.ask(q.claim(try)).Granted })
 				if d := time.Since(began); d > time.Second {
-					t.Errorf("it is granted after %v", d)
+					t.Errorf("granted after %v, want within 1s", d)
 				}
 			})
 		})

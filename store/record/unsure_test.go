@@ -19,7 +19,7 @@ func (p *process) watches(c store.Claim) (a store.Answer, took time.Duration) {
 	began := store.Now()
 	for a = p.ask(c); !a.Granted && a.Unsure > 0; a = p.ask(c) {
 		if took = store.Now().Sub(began); took > 5*time.Minute {
-			p.t.Fatalf("it is not sure after %v: %+v", took, a)
+			p.t.Fatalf("the answer is unsure after %v: %+v", took, a)
 		}
 		time.Sleep(min(a.Unsure, 2*time.Second))
 	}
@@ -36,16 +36,16 @@ func TestATryIsNotSureOfAHolderThatItHasNotSeenAlive(t *testing.T) {
 		p.takes(c)
 		a, took := start(t, m, false).watches(p.claim(try))
 		if a.Granted || took > c.TTL/2 {
-			t.Fatalf("the holder lives: %+v after %v, want a refusal once it has been renewed", a, took)
+			t.Fatalf("the holder lives: got %+v after %v, want refused once its session was renewed", a, took)
 		}
 		p.client.Cut()
 		q := start(t, m, false)
 		a, took = q.watches(q.claim(try))
 		if !a.Granted || took > c.TTL+time.Second {
-			t.Fatalf("the holder is dead: %+v after %v, want it granted after %v", a, took, c.TTL)
+			t.Fatalf("the holder is dead: got %+v after %v, want granted after %v", a, took, c.TTL)
 		}
 		if a := start(t, m, false).ask(p.claim()); a.Granted || a.Unsure != 0 {
-			t.Fatalf("a claim that may wait got %+v, want a refusal without doubt", a)
+			t.Fatalf("a claim that may wait: got %+v, want refused without doubt", a)
 		}
 	})
 }
@@ -66,7 +66,7 @@ func TestATryWatchesTheDeadTogether(t *testing.T) {
 		p.client.Cut()
 		q := start(t, m, false)
 		if a, took := q.watches(q.claim(try)); !a.Granted || took > c.TTL+time.Second {
-			t.Fatalf("%+v after %v, want it granted after %v, although others waited", a, took, c.TTL)
+			t.Fatalf("got %+v after %v, want granted after %v, although others waited", a, took, c.TTL)
 		}
 	})
 }
@@ -79,7 +79,7 @@ func TestATryWithServerTimeIsSure(t *testing.T) {
 		p, q := start(t, m, false), start(t, m, false)
 		p.takes(p.claim())
 		if a := q.ask(q.claim(try)); a.Granted || a.Unsure != 0 {
-			t.Fatalf("%+v, want a refusal that is sure", a)
+			t.Fatalf("got %+v, want refused without doubt", a)
 		}
 	})
 }

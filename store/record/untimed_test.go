@@ -70,11 +70,11 @@ func TestNothingIsCountedWithoutServerTime(t *testing.T) {
 				p, q := start(t, m, false), startUntimed(t, m, true)
 				q.releases(q.takes(q.claim())) // operations that need no time
 				if _, err := q.Ask(t.Context(), q.claim(with)); !errors.Is(err, store.ErrUnsupported) {
-					t.Fatalf("asked for with a %s: %v, want an ErrUnsupported", what, err)
+					t.Fatalf("ask with a %s: got %v, want ErrUnsupported", what, err)
 				}
 				h := p.takes(p.claim(with))
 				if _, err := q.Ask(t.Context(), q.claim(try)); !errors.Is(err, store.ErrUnsupported) {
-					t.Fatalf("asked for beside a %s: %v, want an ErrUnsupported", what, err)
+					t.Fatalf("ask for a name held with a %s: got %v, want ErrUnsupported", what, err)
 				}
 				p.releases(h)
 			})
@@ -97,12 +97,12 @@ func TestANameIsListedThoughTheListingHasNoTime(t *testing.T) {
 						q, n := startUntimed(t, m, all), 0
 						for st, err := range q.List(t.Context(), name) {
 							if err != nil || st.Name != at || len(st.Entries) != 1 || st.Entries[0].ID != h.ID || st.Entries[0].Expires <= 0 {
-								t.Errorf("listed: %+v, %v, want the holder", st, err)
+								t.Errorf("the list has %+v, %v, want the holder", st, err)
 							}
 							n++
 						}
 						if _, err := q.Poll(t.Context(), q.claim()); err != nil || n != 1 {
-							t.Errorf("%d are listed; a poll: %v", n, err)
+							t.Errorf("the list has %d names; poll: %v", n, err)
 						}
 					}
 				})
@@ -129,7 +129,7 @@ func TestAWriterOfOneNameReadsTheClock(t *testing.T) {
 			})
 		}
 		if loads == 0 || loads > 5 {
-			t.Errorf("in three minutes it has read the server's clock %d times, want once a minute", loads)
+			t.Errorf("in three minutes the store read the server's clock %d times, want once a minute", loads)
 		}
 	})
 }
@@ -147,7 +147,7 @@ func TestAServerWithoutTimesKeepsWhatNeedsNone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a := q.ask(c); !a.Granted {
-			t.Fatalf("%+v, want it granted once the hold before was broken", a)
+			t.Fatalf("got %+v, want granted: the hold before was broken", a)
 		}
 		m.Lapse(q.Sessions()...)
 		p.releases(p.takes(p.claim(try)))

@@ -54,7 +54,7 @@ func TestAWriteForSeveralIsLinkedToEach(t *testing.T) {
 			read := p.claim()
 			read.Weight = 1
 			if a, err := p.Ask(context.WithValue(t.Context(), traceKey{}, fmt.Sprint("trace ", i)), read); err != nil || !a.Granted {
-				t.Errorf("reader %d: %+v, %v", i, a, err)
+				t.Errorf("reader %d: got %+v, %v", i, a, err)
 			}
 		})
 	}
@@ -63,10 +63,10 @@ func TestAWriteForSeveralIsLinkedToEach(t *testing.T) {
 	for i := range 3 {
 		ask(i + 1)
 	}
-	until(t, "all have come", func() bool { return p.WaitingForTest(at) == 3 })
+	until(t, "all calls wait", func() bool { return p.WaitingForTest(at) == 3 })
 	close(b.goesOn)
 	all.Wait()
 	if want := []string{"[trace 0]", "[<nil> trace 1 trace 2 trace 3]"}; !slices.Equal(b.trace, want) {
-		t.Errorf("%q, want %q", b.trace, want)
+		t.Errorf("got %q, want %q", b.trace, want)
 	}
 }

@@ -25,25 +25,25 @@ type view struct {
 
 	of         *Record
 	traits     *Traits
-	reportsEnd bool // of sessions
+	reportsEnd bool // the server reports the end of a session
 
-	notes   []waiter                     // those of the inbox
-	left    map[session.ID]time.Duration // what each session has left, as far as it is known
+	notes   []waiter                     // in the inbox
+	left    map[session.ID]time.Duration // the time that each session has left, if known
 	stored  map[store.ID]bool            // the entries of the record itself, not of the inbox
 	drawn   int64                        // the newest token of the record itself
 	had     bool                         // something was written before
 	refused bool                         // a claim was refused: it matters whether the holders are alive
-	again   []store.ID                   // those that wait in the record and ask again
-	all     bool                         // it matters of all entries whether they live
-	asks    bool                         // it matters of the first that ask the holders to give up
-	reads   bool                         // nothing is to be written
-	untimed bool                         // the server tells no time, though it should
+	again   []store.ID                   // claims that wait in the record and ask again
+	all     bool                         // it matters whether each entry is alive
+	asks    bool                         // it matters for the first entries that ask the holders to give up
+	reads   bool                         // nothing will be written
+	untimed bool                         // the server returns no time, though it should
 	doubt   func(session.ID) time.Duration
-	comes   bool  // nobody does anything but come, or look for its note
-	lately  int64 // who was granted since then was so a moment ago, see passedOn
+	comes   bool  // all operations are first asks, or look for their claims
+	lately  int64 // a claim granted after this was granted a moment ago, see passedOn
 }
 
-// A mark says up to which number the notes of a session are void, or were taken in.
+// A mark says up to which number the notes of a session are void or taken in.
 type mark struct {
 	in     session.ID
 	number uint64
@@ -63,7 +63,7 @@ func (v *view) hasNote(id store.ID) bool {
 	return slices.ContainsFunc(v.notes, func(n waiter) bool { return n.claim.ID == id })
 }
 
-// sessions is all that are named.
+// sessions returns all sessions that the view names.
 func (v *view) sessions() []session.ID {
 	all := slices.AppendSeq(slices.Collect(maps.Values(v.in)), maps.Values(v.kept))
 	for i := range v.marks {
@@ -75,7 +75,7 @@ func (v *view) sessions() []session.ID {
 	return all
 }
 
-// marked is up to which number the notes of a session are not to be taken in.
+// marked returns the number up to which the notes of a session must not be taken in.
 func (v *view) marked(in session.ID) uint64 {
 	for i := range v.marks {
 		if v.marks[i].in == in {
@@ -98,18 +98,18 @@ func (v *view) mark(in session.ID, number uint64) bool {
 	return true
 }
 
-// refuse notes that a claim is refused: it matters whether the holders are alive. For waiters that check is left
-// for later.
+// refuse records that a claim is refused: then it matters whether the holders are alive. If the claim waits, the
+// check of recent ones is left for later.
 func (v *view) refuse(c *store.Claim) {
 	if v.refused = true; c.Try { //mutant:record-left-by-a-try
 		v.lately = math.MaxInt64
 	}
 }
 
-// passedOn is the time, on the clock of the record, since which a granted hold is assumed alive by polls and new
-// claims, if the name is passed on quickly: a claim was granted a moment ago, and others wait. Then the holder
-// is usually alive, and if not a later read finds out. Otherwise, and if the record is ahead of the server's
-// clock, it is never.
+// passedOn returns the time, on the clock of the record, since which polls and new claims assume a granted holder to
+// be alive, if the name is passed on quickly: a claim was granted a moment ago, and others wait. Then the holder is
+// usually alive, and if not, a later read finds out. Otherwise, or if the record is ahead of the server's clock, no
+// holder is assumed to be alive.
 func (v *view) passedOn(moment, present int64) int64 {
 	since, passed, waits := v.now.Clock-moment, false, len(v.notes) > 0 //mutant:record-lately-for-good
 	for i := range v.q.Entries {
@@ -124,13 +124,14 @@ func (v *view) passedOn(moment, present int64) int64 {
 	return math.MaxInt64
 }
 
-// errUntimed is why nothing can be counted.
+// errUntimed says why times cannot be counted.
 func errUntimed() error {
 	return fmt.Errorf("%w: a minimum hold and a lock delay are counted by the server's time, and its answers tell none", store.ErrUnsupported)
 }
 
-// counts refuses a record with a time that the server counts, if the server does not report its time: a process that writes such a record would
-// begin or end it by its own clock. A reading is for people, and uses the clock of this host.
+// counts refuses a record with times that the server counts, if the server does not return its time: a process that
+// writes such a record would begin or end them by its own clock. A read is for people, and uses the clock of this
+// host.
 func (v *view) counts() error {
 	if !v.untimed || v.reads { //mutant:record-reads-are-refused
 		return nil
@@ -148,7 +149,8 @@ func (v *view) counts() error {
 	return nil
 }
 
-// unsure is for how long at most what blocks a claim that was refused has to be watched still until it is known whether it lives.
+// unsure returns how long, at most, the sessions of unexpired entries must still be watched until it is known
+// whether they are alive. They may block a refused claim.
 func (v *view) unsure() (most time.Duration) {
 	for i := range v.q.Entries {
 		if e := &v.q.Entries[i]; e.Expires > v.now.Clock {
@@ -158,14 +160,14 @@ func (v *view) unsure() (most time.Duration) {
 	return most
 }
 
-// isLeft reports whether it is left for later whether a holder lives: it was granted a moment ago. One that is dead and has a lock
-// delay is not to be granted.
+// isLeft reports whether the check of a holder is left for later, because it was granted a moment ago. A claim with
+// a lock delay is always checked: a dead one must not be granted.
 func (v *view) isLeft(e *queue.Entry) bool {
 	return e.LockDelay == 0 && //mutant:record-left-with-a-delay
 		e.Since > v.lately //mutant:record-lately-all
 }
 
-// settle gives each entry the time that its session has left, as far as that is known.
+// settle gives each entry the time that its session has left, if that is known.
 func (v *view) settle() {
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
@@ -186,16 +188,15 @@ func (v *view) settle() {
 	}
 }
 
-// leftOf is what a session has left, on the clock of the record. A live one has some left, however little: its
-// entries may be skipped only once its end is final (law 2).
+// leftOf converts the time that a session has left to the clock of the record. A live one has some left, however
+// little: its entries may be skipped only once its end is final (law 2).
 func leftOf(d time.Duration) int64 {
 	return max(micros(d), 0) //mutant:record-a-moment-left-is-none
 }
 
-// takeIn appends the notes to the entries of the record, in the order in which they
-// came (law 13), and returns the claims that this grants. A note is taken in once: not
-// if its claim is in the record, nor if it is void or was taken in before (laws 3, 12),
-// nor if its session has ended.
+// takeIn appends the notes to the entries of the record, in the order in which they came (law 13), and returns the
+// claims that this grants. It takes each note in once. It skips a note if its claim is in the record, if it is void
+// or was taken in before (laws 3, 12), or if its session has ended.
 func (v *view) takeIn() (granted []store.Notification, taken []store.ID) {
 	for i := range v.notes {
 		n := &v.notes[i]
@@ -223,18 +224,18 @@ func (v *view) takeIn() (granted []store.Notification, taken []store.ID) {
 	return granted, taken
 }
 
-// maxMarks is how many marks of sessions without an entry a record has before every other who
-// writes asks whether some of them can go: marksAsked, whichever, as most of a crowd live.
+// If a record has more than maxMarks marks of sessions without an entry, every second writer checks whether some can
+// go. It checks marksAsked random ones, as most sessions of a crowd are alive.
 const (
 	maxMarks   = 64
 	marksAsked = 2
 )
 
-// askedAgain is the most sessions that a repeated ask in a crowd checks; of more it checks none.
+// askedAgain is the most sessions that a repeated ask in a crowd checks. It does not check the others.
 const askedAgain = 256
 
-// learn notes what is known of sessions that the view does not know yet: first of those
-// of the record, and once the operations are applied of those that they added.
+// learn adds what is known of sessions that the view does not know yet: first of those of the record, and once the
+// operations are applied, of those that they added.
 func (v *view) learn(known func(session.ID) (time.Duration, bool)) {
 	for _, in := range v.sessions() {
 		if _, has := v.left[in]; has {
@@ -246,10 +247,10 @@ func (v *view) learn(known func(session.ID) (time.Duration, bool)) {
 	}
 }
 
-// unknown is the sessions that matter and may or may not be alive: those of the holders, if
-// there are waiters. Checking each waiter would be quadratic in a crowd; a granted one is a
-// holder. If ends are reported, the waiters of a crowd leave the holders to the first of them,
-// as each watches the session ahead of its own (law 9); a repeated ask checks those ahead of it.
+// unknown returns the sessions that matter and may or may not be alive: those of the holders, if there are waiters.
+// Checking each waiter would be quadratic in a crowd; a granted one counts as a holder. If the server reports ends,
+// the waiters of a crowd leave the holders to the first of them, as each watches the session ahead of its own (law
+// 9); a repeated ask checks those ahead of it.
 func (v *view) unknown(asked map[session.ID]bool) (ids []session.ID) {
 	first := len(asked) == 0
 	unheard := func(in session.ID) { // each unknown session once
@@ -263,7 +264,7 @@ func (v *view) unknown(asked map[session.ID]bool) (ids []session.ID) {
 		e := &v.q.Entries[i]
 		waits = waits || !crowd && !e.Granted || e.Want > e.Weight
 		if v.asks && e.Asking(v.now) { //mutant:record-asked-by-the-dead
-			v.asks = e.Granted // that one is not asked itself, only by the first waiter //mutant:record-upgrade-asked-by-the-dead
+			v.asks = e.Granted // a holder that asks (an upgrade) is asked only by the first waiter //mutant:record-upgrade-asked-by-the-dead
 			unheard(v.in[e.ID])
 		}
 	}
@@ -296,7 +297,7 @@ func (v *view) unknown(asked map[session.ID]bool) (ids []session.ID) {
 	return ids
 }
 
-// neighbors is the session of the entry directly ahead of each that waits.
+// neighbors returns the session of the entry directly ahead of each waiter.
 func (v *view) neighbors() map[store.ID]session.ID {
 	of := map[store.ID]session.ID{}
 	for i := range v.q.Entries {
@@ -307,8 +308,8 @@ func (v *view) neighbors() map[store.ID]session.ID {
 	return of
 }
 
-// blocksWith is the session that an entry blocks with: of one that was given back or has expired,
-// that of its minimum hold.
+// blocksWith returns the session by which an entry blocks. If the entry was given back or has expired, that is the
+// session of its minimum hold.
 func (v *view) blocksWith(e *queue.Entry) session.ID {
 	if by := v.keptBy(e); by != (session.ID{}) && e.Expires <= v.now.Clock {
 		return by
@@ -316,8 +317,8 @@ func (v *view) blocksWith(e *queue.Entry) session.ID {
 	return v.in[e.ID]
 }
 
-// news is for each that waits and has another entry directly ahead of it than before, or whose note was
-// taken in (law 9): whose session it is now.
+// news returns a notification for each waiter that has another entry directly ahead of it than before, or whose note
+// was taken in (law 9). It names the session of the entry ahead.
 func (v *view) news(before map[store.ID]session.ID, taken []store.ID) (all []Notification) {
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
@@ -333,8 +334,8 @@ func (v *view) news(before map[store.ID]session.ID, taken []store.ID) (all []Not
 	return all
 }
 
-// blocking is the sessions that a waiting claim waits for (law 9): that of the entry
-// directly ahead; or, of the first that waits, those of all holders.
+// blocking returns the sessions that a waiting claim waits for (law 9): that of the entry directly ahead, or, for
+// the first waiter, those of all holders.
 func (v *view) blocking(id store.ID) (all []session.ID) {
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
@@ -357,43 +358,41 @@ func (v *view) blocking(id store.ID) (all []session.ID) {
 	return nil
 }
 
-// If the server has no clock, a minimum hold is a session of its own, which is never
-// renewed: the entry blocks until that session has ended, too. Its TTL is what is left of
-// the minimum hold on the owner's own clock when the owner first shows the token. No two
-// clocks are compared.
+// If the server has no clock, a minimum hold is a session of its own, which is never renewed. The entry also blocks
+// until that session has ended. Its TTL is what is left of the minimum hold, on the owner's own clock, when the
+// owner first shows the token. No two clocks are compared.
 
-// keptBy is the session that is the minimum hold of an entry, if it has one that is not
-// void.
+// keptBy returns the session that is the minimum hold of an entry, or zero if it has none or that is void.
 func (v *view) keptBy(e *queue.Entry) session.ID {
-	if !e.Granted || e.MinHold == 0 { // broken, or over
+	if !e.Granted || e.MinHold == 0 { // broken, or the minimum hold has ended
 		return session.ID{}
 	}
 	return v.kept[e.ID]
 }
 
-// keepsOn has an entry block for as long as its minimum hold has left.
+// keepsOn makes an entry block for what is left of its minimum hold.
 func (v *view) keepsOn(e *queue.Entry, left time.Duration) {
 	e.Shown = true
 	e.MinHold = max(v.now.Clock+leftOf(left)-e.Since, 0) //mutant:record-minimum-hold-without-clock
 }
 
-// bySession reports whether minimum holds are sessions here.
+// bySession reports whether minimum holds are sessions.
 func (t *Traits) bySession() bool { return !t.Clock }
 
-// wishes has the rule know nothing of a minimum hold that has not begun.
+// wishes hides from the rule a minimum hold that has not begun.
 func (v *view) wishes(id store.ID, e *queue.Entry) {
 	if _, began := v.kept[id]; v.traits.bySession() && !began && e.MinHold > 0 {
 		v.wish[id], e.MinHold = e.MinHold, 0
 	}
 }
 
-// keep has the session be the minimum hold of an entry, which has not begun.
+// keep makes the session the minimum hold of an entry, if that has not begun.
 func (v *view) keep(id store.ID, by session.ID) {
 	e := v.find(id)
 	if e == nil || !e.Granted || e.Broken != nil || v.wish[id] == 0 {
 		return
 	}
-	if delete(v.wish, id); by != (session.ID{}) { // otherwise it has ended
+	if delete(v.wish, id); by != (session.ID{}) { // zero: the minimum hold has ended
 		v.kept[id] = by
 		v.keepsOn(e, time.Duration(unending)*time.Microsecond)
 	}

@@ -29,7 +29,7 @@ func TestANotificationIsTheGrantWithoutARead(t *testing.T) {
 		before := store.Now()
 		a := p.ask(c)
 		if !a.Granted || a.TTL > store.MaxPositionTTL || a.From == 0 || a.From > before {
-			t.Fatalf("%+v, want granted, from the last renewal of its session, which was before %v", a, before)
+			t.Fatalf("got %+v, want granted, counted from the last renewal of its session, before %v", a, before)
 		}
 	})
 }
@@ -58,7 +58,7 @@ func TestAHolderGrantedByNotificationLearnsOfABreak(t *testing.T) {
 		k := p.takes(c) // it was notified before, and has not read since
 		broken := (*store.LostError)(nil)
 		if r := p.renews(k); !errors.As(r.Err, &broken) || broken.Reason != "because" {
-			t.Fatalf("renewed: %+v, want lost: because", r)
+			t.Fatalf("renewal: got %+v, want lost with the reason \"because\"", r)
 		}
 	})
 }
@@ -98,7 +98,7 @@ func TestTheEndOfAHoldersSessionIsNoticedAtOnce(t *testing.T) {
 		c := q.claim()
 		q.waits(c)
 		m.Lapse(held...)
-		until(t, "who waits is told", func() bool { return q.heard(c.ID) })
+		until(t, "the waiter is notified", func() bool { return q.heard(c.ID) })
 		q.takes(c)
 	})
 }
@@ -124,9 +124,9 @@ func TestTheEndOfAWaitersSessionIsNoticedAtOnce(t *testing.T) {
 				m.Lapse(id)
 			}
 		}
-		until(t, "the dead waiter is out of the queue", func() bool { return len(p.entries()) == 2 })
+		until(t, "the dead waiter has left the queue", func() bool { return len(p.entries()) == 2 })
 		p.releases(h)
-		until(t, "the next is told", func() bool { return q.heard(c.ID) })
+		until(t, "the next is notified", func() bool { return q.heard(c.ID) })
 	})
 }
 
@@ -142,7 +142,7 @@ func TestANotificationOfAnotherSessionIsNoGrant(t *testing.T) {
 		p.NotifyForTest(record.Notification{Name: at, ID: c.ID, Token: 4711, N: 1, Session: session.NewID()})
 		p.isTold(c.ID, 0) // its owner would not ask
 		if a := p.ask(c); a.Granted {
-			t.Fatalf("%+v: that is from another session", a)
+			t.Fatalf("got %+v, although the notification is from another session", a)
 		}
 	})
 }
@@ -164,11 +164,11 @@ func TestAPositionLastsNoLongerThanItsSession(t *testing.T) {
 		latest := store.Now().Add(shorter(c.PositionTTL))
 		for _, a := range []store.Answer{asked, looked} {
 			if end := a.From.Add(a.TTL); a.From == 0 || a.TTL == 0 || end > latest {
-				t.Errorf("a position lasts from %v until %v, its session until %v at the latest", a.From, end, latest)
+				t.Errorf("the position lasts from %v until %v, but its session until %v at the latest", a.From, end, latest)
 			}
 		}
 		q.releases(h)
-		until(t, "the grant is told", func() bool { return p.heard(c.ID) })
+		until(t, "the waiter is notified of the grant", func() bool { return p.heard(c.ID) })
 		for st, err := range q.List(t.Context(), at) {
 			if err != nil {
 				t.Fatal(err)
@@ -195,7 +195,7 @@ func TestANotificationFromBeforeAMoveIsNoGrant(t *testing.T) {
 		p.NotifyForTest(record.Notification{Name: at, ID: c.ID, Token: 4711, N: 1, Session: before})
 		p.isTold(c.ID, 0)
 		if a := p.ask(c); a.Granted {
-			t.Fatalf("%+v: that is from before the move", a)
+			t.Fatalf("got %+v, although the notification is from before the move", a)
 		}
 	})
 }
@@ -217,11 +217,11 @@ func TestAWaiterWatchesANewEntryAheadToo(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.givesUp(first)
-		until(t, "it is told", func() bool { return c.ToldForTest(second.ID) })
+		until(t, "the waiter is notified", func() bool { return c.ToldForTest(second.ID) })
 		c.ReadsForTest(t.Context(), at, &old, sent) // the reply to an earlier request
 		a.client.Cut()
 		m.Lapse(held...)
-		until(t, "who waits is told of the end", func() bool { return c.heard(second.ID) })
+		until(t, "the waiter is notified of the end", func() bool { return c.heard(second.ID) })
 	})
 }
 
@@ -255,7 +255,7 @@ func TestManySimultaneousClaimsAreAllGranted(t *testing.T) {
 							}
 							if a.Granted {
 								if inside.Add(1) != 1 {
-									t.Error("two hold the name")
+									t.Error("two processes hold the name")
 								}
 								inside.Add(-1)
 								served.Add(1)
@@ -270,7 +270,7 @@ func TestManySimultaneousClaimsAreAllGranted(t *testing.T) {
 							}
 							for reported := false; !reported; { // each round waits until one claim is served
 								before := served.Load()
-								until(t, "it is told, or another is served", func() bool {
+								until(t, "the waiter is notified, or another is granted", func() bool {
 									reported = p.heard(c.ID)
 									return reported || served.Load() > before
 								})

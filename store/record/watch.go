@@ -37,8 +37,8 @@ func (s *Store) WatchName(ctx context.Context, name string, changed func()) (sto
 	return stop, nil
 }
 
-// notified takes a notification. It may be false, late or doubled: it is noted for the claim
-// if it waits, and it is the grant only if the session is the claim's present one (law 6).
+// notified handles a notification, which may be false, late or duplicated. A waiting claim notes it. It is the grant
+// only if the session is the claim's present one (law 6).
 func (s *Store) notified(n Notification) {
 	s.mu.Lock()
 	sink, token, block := s.sink, n.Token, n.N
@@ -46,24 +46,24 @@ func (s *Store) notified(n Notification) {
 	switch {
 	case n.ID == (store.ID{}):
 	case m == nil || m.name != n.Name:
-		sink = nil // it has gone
+		sink = nil // the claim is gone
 	case n.Token != 0 || n.N != 0:
 		if n.Token != 0 && (m.waits || m.rest != nil) && m.gone == nil {
 			m.heard = &n
 		}
 		switch {
 		case n.Token == 0:
-			sink = nil // it waits still
+			sink = nil // the claim still waits
 		case m.sess == nil || n.Session != m.sess.ID || m.moving != nil:
 			token, block = 0, 0 // a notified process reads //mutant:record-grant-told-of-another-session
 		}
 		m.takenIn = n.Session
 		m.rested()
 	case n.Session != (session.ID{}):
-		sink = nil // it is for us: another is ahead of it now
+		sink = nil // it is for the store only: another entry is ahead now
 		if m.gone == nil && m.token == 0 {
-			// An operation under way may have seen the record before or after this: so
-			// this session is watched in addition to those that it finds.
+			// An operation under way may have seen the record before or after this. So this session is watched in
+			// addition to those that the operation finds.
 			m.also, m.alsoAt = append(m.also, n.Session), store.Now() //mutant:record-ahead-is-told-meanwhile
 			s.watch(m, append(slices.Clone(m.watched), n.Session))
 		}
@@ -76,8 +76,8 @@ func (s *Store) notified(n Notification) {
 	}
 }
 
-// rested resumes the ask of a claim that waits for its note to be taken in, if it was: under the
-// session of that note, and not of an earlier one. Store.mu is held.
+// rested resumes the ask of a claim that waits for its note to be taken in, if that has happened under the claim's
+// session, and not under an earlier one. Store.mu is held.
 func (m *localClaim) rested() {
 	if m.rest != nil && m.sess != nil && m.takenIn == m.sess.ID { //mutant:record-taken-in-under-another-session
 		close(m.rest)
@@ -85,8 +85,8 @@ func (m *localClaim) rested() {
 	}
 }
 
-// notifications are those of a write: for claims that were granted, that have another entry
-// ahead, or whose note was taken in.
+// notifications returns those of a write: for claims that were granted, that have another entry ahead, or whose note
+// was taken in.
 func (a *applied) notifications() (all []Notification) {
 	for _, h := range a.granted {
 		n := Notification{Name: h.Name, ID: h.ID, Token: h.Token, N: h.N}
@@ -103,7 +103,7 @@ func (a *applied) notifications() (all []Notification) {
 	return append(all, a.ahead...)
 }
 
-// elsewhere is the notifications for other processes.
+// elsewhere returns the notifications for other processes.
 func (s *Store) elsewhere(a *applied) (all []Notification) {
 	if !s.traits.Notifies {
 		return nil
@@ -116,16 +116,17 @@ func (s *Store) elsewhere(a *applied) (all []Notification) {
 			continue
 		}
 		if n.Token == 0 && n.N == 0 && n.Session != (session.ID{}) && !s.records.reportsEnd {
-			continue // it could do nothing with it
+			continue // useless if the server does not report the end of a session
 		}
 		all = append(all, n)
 	}
 	return all
 }
 
-// deliver passes a record to the claims of this process; wrote: it was written now, and its notifications for this
-// process need no server. Each waiter watches the sessions ahead of it (law 9), if the server reports the end of
-// a session. sent is when the request that returned the record was sent: notifications since then may be newer.
+// deliver passes a record to the claims of this process. wrote: this process has just written it, so notifications
+// for this process need no server. Each waiter watches the sessions ahead of it (law 9), if the server reports the
+// end of a session. sent is when the request that returned the record was sent: notifications since then may be
+// newer.
 func (s *Store) deliver(a *applied, sent store.Instant, wrote bool) {
 	s.mu.Lock()
 	p, watched := s.process, s.sink != nil
@@ -154,13 +155,13 @@ func (s *Store) deliver(a *applied, sent store.Instant, wrote bool) {
 				m.also = nil
 			}
 			ahead := a.blocking(e.ID)
-			s.watch(m, append(ahead[:min(len(ahead), store.MaxHolders)], m.also...)) // of more its polls ask
+			s.watch(m, append(ahead[:min(len(ahead), store.MaxHolders)], m.also...)) // its polls check the others
 		}
 	}
 }
 
-// watch has a claim watch these sessions alone. What is of this process is not watched: it
-// knows. Store.mu is held.
+// watch makes a claim watch exactly these sessions, except those of this process, whose end it learns anyway.
+// Store.mu is held.
 func (s *Store) watch(m *localClaim, in []session.ID) {
 	slices.SortFunc(in, func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) })
 	in = slices.Compact(in)
@@ -179,10 +180,10 @@ func (s *Store) watch(m *localClaim, in []session.ID) {
 	}
 }
 
-// endedAhead settles a name: the session of an entry ahead has ended. Claims
-// that this grants, here or elsewhere, are notified.
+// endedAhead settles a name after the session of an entry ahead has ended. Claims that this grants, here or
+// elsewhere, are notified.
 func (s *Store) endedAhead(at string) {
 	ctx, cancel := context.WithTimeout(s.ctx, longest)
 	defer cancel()
-	_ = s.records.settleName(ctx, at) // what fails is made up for by the waiter's own polls
+	_ = s.records.settleName(ctx, at) // after a failure the waiter's own polls do it
 }

@@ -11,17 +11,17 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// looksFirst is how often an ask that waits for its note to be taken in reads the record alone, before it reads
-// the inbox and takes in all notes.
+// looksFirst is how often an ask that waits for its note to be taken in reads only the record, before it reads the
+// inbox and takes in all notes.
 const looksFirst = 2
 
-// One in oneOf asks that have read so often reads the inbox, and the next time one in half as many: if the owner
-// of the oldest note is dead, another has to do it, and if all of a crowd did at once, none would be answered.
+// After looksFirst, one in oneOf asks reads the inbox, the next time one in half as many, and so on: if the owner of
+// the oldest note is dead, another has to take it in, and if a whole crowd did so at once, none would be answered.
 const oneOf = 8
 
-// place does an ask, and goes on until its claim is in the record itself (law 9): the process that freed the
-// name may not have seen its note, and later claims must not overtake it. taken waits for that long for a
-// notification that the note was taken in. noted: a note was left.
+// place does an ask, and continues until its claim is in the record itself (law 9): the process that freed the name
+// may not have seen its note, and later claims must not overtake it. taken waits for a notification that the note
+// was taken in, for at most the given time. noted: a note was left.
 func (s *records) place(ctx context.Context, o *op, taken func(time.Duration) (bool, error)) (noted bool, err error) {
 	err = s.do(ctx, o)
 	noted = err != nil && store.Definite(err) && o.noted
@@ -49,8 +49,8 @@ func (s *records) place(ctx context.Context, o *op, taken func(time.Duration) (b
 	return noted, err
 }
 
-// crowded is how long one of many that have come at once leaves it to the others to take all
-// in: the longer, the more they are.
+// crowded is how long one of many simultaneous claims waits for another to take in all notes. It grows with their
+// number.
 func (s *records) crowded(at string, tried, ahead int) time.Duration {
 	s.mu.Lock()
 	many := 0
@@ -59,7 +59,7 @@ func (s *records) crowded(at string, tried, ahead int) time.Duration {
 	}
 	s.mu.Unlock()
 	if s.traits.Notifies {
-		many = max(many, 4*fewCome) // as a rule a notification comes before that
+		many = max(many, 4*fewCome) // a notification usually comes before that
 	} else {
 		many = min(many, ahead)
 	}
@@ -67,9 +67,9 @@ func (s *records) crowded(at string, tried, ahead int) time.Duration {
 	return min(trip+rand.N(2*trip), time.Second)
 }
 
-// do applies an operation to the record of a name, and returns when the change is
-// stored. The error is that of apply, or the reason why it may not have been done. If ctx
-// ends first that is the error, and what apply has set must not be used.
+// do applies an operation to the record of a name, and returns when the change is stored. The error is that of
+// apply, or the reason why the operation may not have been done. If ctx ends first, the error says so, and what
+// apply has set must not be used.
 func (s *records) do(ctx context.Context, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s *records) do(ctx context.Context, o *op) error {
 	n.waiting = append(n.waiting, o)
 	if !n.working {
 		n.working = true
-		s.tasks.Go(func() { s.work(n) })
+		s.crew.Run(func() { s.work(n) })
 	}
 	s.mu.Unlock()
 	defer func() {
@@ -111,8 +111,8 @@ func (s *records) do(ctx context.Context, o *op) error {
 	return o.result
 }
 
-// leaveOp withdraws an op, or marks it for the worker as abandoned, as the context has ended. The error
-// says so; it is nil if the op was done meanwhile.
+// leaveOp withdraws an op whose context has ended, or marks it as abandoned if the worker has taken it. The error
+// says that the context has ended; it is nil if the op was done meanwhile.
 func (s *records) leaveOp(ctx context.Context, n *name, o *op) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,12 +133,13 @@ func (s *records) leaveOp(ctx context.Context, n *name, o *op) error {
 	return ctx.Err()
 }
 
-// contended is the error of an operation whose context has ended while the server answered (law 7).
+// contended is the error of an operation that lost races until its context ended, though the server answered (law
+// 7).
 func contended(ctx context.Context) error {
 	return fmt.Errorf("%w (%w)", store.ErrContended, ctx.Err())
 }
 
-// work does what waits, until nothing does.
+// work runs the waiting operations until none is left.
 func (s *records) work(n *name) {
 	for {
 		ctx, cancel := context.WithCancel(s.ctx)
@@ -157,16 +158,16 @@ func (s *records) work(n *name) {
 	}
 }
 
-// change does what waits on a name, and more of it with each attempt, until it is
-// done. A lost race is no outage (law 7): it is tried for as long as anybody waits for it.
-// The error, if any, is that of all that is still in the batch.
+// change runs the waiting operations of a name, and more with each attempt, until they are done. A lost race is no
+// outage (law 7): it retries as long as a caller waits. The error, if any, is that of all operations still in the
+// batch.
 func (s *records) change(ctx context.Context, n *name) error {
 	if n.now = n.base; n.now.known && store.Now() > n.now.sent.Add(time.Minute) {
 		n.now.known = false
 	}
 	n.now.fresh = false
 	defer func() { n.now, n.doing = base{}, nil }()
-	goesOn := false // what was asked for is done; those that have come meanwhile may be granted
+	goesOn := false // the batch is done; claims that came meanwhile may be granted
 	for lost := 0; ; {
 		s.more(ctx, n)
 		if err := ctx.Err(); err != nil {
@@ -211,14 +212,14 @@ func (s *records) change(ctx context.Context, n *name) error {
 			if err := s.pause(ctx, lost, n.doing); err != nil {
 				return err
 			}
-			if lost > 2 { // it is not what is there any more
+			if lost > 2 { // what is known is not the newest any more
 				n.now.known = false
 			}
 		}
 	}
 }
 
-// joined is ctx for what is sent for all of the batch.
+// joined returns the context of a request for the whole batch.
 func joined(ctx context.Context, batch []*op) context.Context {
 	callers := make([]context.Context, len(batch))
 	for i, o := range batch {
@@ -227,12 +228,12 @@ func joined(ctx context.Context, batch []*op) context.Context {
 	return store.Join(ctx, callers...) //mutant:record-joined-in-no-trace
 }
 
-// more takes waiting operations into the batch: first those that free the name for others. Abandoned ones
-// are left out: a later operation may give up their claims.
+// more takes waiting operations into the batch, and puts first those that free the name. It drops abandoned ones: a
+// later operation may give up their claims.
 func (s *records) more(ctx context.Context, n *name) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ctx.Err() != nil { // those of the batch have left, or the store is closed
+	if ctx.Err() != nil { // all callers of the batch have left, or the store is closed
 		return
 	}
 	n.batch = slices.DeleteFunc(n.batch, func(o *op) bool { return o.left }) //mutant:record-abandoned-is-done-later
@@ -242,7 +243,7 @@ func (s *records) more(ctx context.Context, n *name) {
 		n.waiting = n.waiting[1:]
 		o.begun = true
 		n.batch = append(n.batch, o)
-		n.now.fresh = false // what was read before it came does not answer it
+		n.now.fresh = false // a record read before it came does not answer it
 	}
 	slices.SortStableFunc(n.batch, func(a, b *op) int {
 		switch {
@@ -256,13 +257,17 @@ func (s *records) more(ctx context.Context, n *name) {
 	n.doing = slices.Clone(n.batch)
 }
 
-// done completes the operations of a batch with their results, except those that go on, and passes the
-// record to this process; wrote: it was written now.
+// done completes the operations of a batch with their results, except those that go on, and passes the record to the
+// claims of this process. wrote: this process has just written it.
 func (s *records) done(n *name, a *applied, wrote bool) {
 	for i, o := range n.doing {
+		if o.given { //mutant:record-given-back-twice-is-lost
+			continue // this write has only looked for what is left of it
+		}
 		o.result = a.results[i]
+		o.given = o.goesOn && o.result == nil
 	}
-	if len(n.doing) == 0 || !n.doing[0].rests { // otherwise the entries ahead are reported, or read, once it is in the record
+	if len(n.doing) == 0 || !n.doing[0].rests { // otherwise the entries ahead are reported, or read, once the claim is in the record
 		s.deliver(a, n.now.sent, wrote)
 	}
 	s.finish(n, nil)
@@ -289,8 +294,8 @@ func (s *records) finish(n *name, err error) {
 	n.batch = rest
 }
 
-// pause lets others go first after a lost race: all that lost together would lose
-// together again. Those that make room for others wait least.
+// pause lets others go first after a lost race: all that lost together would lose together again. Operations that
+// free the name wait least.
 func (s *records) pause(ctx context.Context, lost int, batch []*op) error {
 	window := min(s.roundTrip()<<min(lost, 8), time.Second)
 	if slices.ContainsFunc(batch, func(o *op) bool { return o.gives }) {
@@ -299,8 +304,7 @@ func (s *records) pause(ctx context.Context, lost int, batch []*op) error {
 	return sleep(ctx, rand.N(window)+window/8)
 }
 
-// settleName takes in the inbox, drops dead entries, and grants the waiters that fit
-// then.
+// settleName takes in the inbox, drops dead entries, and grants the waiters that then fit.
 func (s *records) settleName(ctx context.Context, at string) error {
 	return s.do(ctx, &op{at: at, apply: func(v *view) (queue.Change, error) {
 		v.refused = true
@@ -308,8 +312,8 @@ func (s *records) settleName(ctx context.Context, at string) error {
 	}})
 }
 
-// settleLater has the note of an abandoned claim taken in, if no other process does:
-// otherwise it could be taken in at any time.
+// settleLater takes in the note of an abandoned claim, if no other process does: otherwise it could be taken in at
+// any time.
 func (s *records) settleLater(at string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package scheme has the URL schemes of the stores that a program links. A store's
+// Package scheme registers the URL schemes of the stores that a program links. A store's
 // package registers its own when it is initialized, as a driver does with
 // database/sql; package open opens URLs with the openers registered here. So a
 // program links the drivers of the stores that it imports, and no others.
@@ -20,7 +20,7 @@ var (
 	absent  = map[string]bool{} // schemes whose opener only returns an error that says why there is no store
 )
 
-// Register has open open the URLs of the schemes, which are in lower case and
+// Register registers open for URLs of the schemes, which are in lower case and
 // without the colon. It is for the init function of a store's package. open must
 // not repeat the URL in an error, as it may hold a password, and returns one that
 // matches store.ErrInvalid for a URL that it does not understand. Register panics
@@ -47,8 +47,8 @@ func Register[S store.Store](open func(rawURL string) (S, error), schemes ...str
 	}
 }
 
-// Absent has why say why the URLs of the schemes cannot be opened, unless a store has registered them, or does so later. It may be
-// called by several goroutines at once.
+// Absent registers why to return the error for URLs of the schemes, unless a store has registered them or does so
+// later. It may be called by several goroutines at once.
 func Absent(why func(rawURL string) error, schemes ...string) {
 	mu.Lock()
 	defer mu.Unlock()

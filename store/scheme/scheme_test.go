@@ -27,10 +27,10 @@ func TestARegisteredSchemeIsOpened(t *testing.T) {
 		t.Errorf("opened %q, want %q", opened, want)
 	}
 	if all := scheme.All(); !slices.Contains(all, "test-a") || !slices.IsSorted(all) {
-		t.Errorf("registered are %q", all)
+		t.Errorf("the schemes are %q", all)
 	}
 	if scheme.Opener("test-none") != nil {
-		t.Error("a scheme that nobody has registered has an opener")
+		t.Error("an unknown scheme has an opener")
 	}
 }
 
@@ -40,7 +40,7 @@ func TestAnErrorComesWithoutAStore(t *testing.T) {
 	refused := errors.New("refused")
 	scheme.Register(func(string) (*memstore.Store, error) { return nil, refused }, "test-refused")
 	if s, err := scheme.Opener("test-refused")(""); s != nil || err != refused {
-		t.Errorf("%v, %v, want no store and the error", s, err)
+		t.Errorf("got %v, %v, want no store and the error", s, err)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestASchemeIsRegisteredOnceAndInLowerCase(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%q was registered", name)
+					t.Errorf("%q was registered, want a panic", name)
 				}
 			}()
 			scheme.Register(open, name)
@@ -70,7 +70,7 @@ func TestAStoreThatIsLinkedIsNotAbsent(t *testing.T) {
 	for name, want := range map[string]error{"absent-first": nil, "absent-last": nil, "absent-alone": why} {
 		s, err := scheme.Opener(name)(name + ":")
 		if err != want {
-			t.Errorf("%s: %v, want %v", name, err, want)
+			t.Errorf("%s: got %v, want %v", name, err, want)
 		}
 		if s != nil {
 			s.Close()

@@ -7,7 +7,7 @@
 // A store gives a [Backend]: five requests and, where its server reports the end
 // of a session, a sixth. Package store/record builds locks on it, and so does pgstore.
 //
-// Laws that are cited by their numbers are those of docs/design.md, "Records and sessions".
+// Numbered laws are those of docs/design.md, "Records and sessions".
 package session
 
 import (
@@ -33,21 +33,20 @@ const (
 	// ByServerClock: the session has an expiry on the server's clock. Left compares
 	// it and makes the end final by a conditional write (SQL, MongoDB).
 	ByServerClock
-	// ByOwnClock: there is no clock but one's own. Left reports a session as ended
-	// after it saw the session's record unchanged for its TTL on the monotonic
-	// clock of this process, and has then closed it by a conditional write. See
-	// [Unchanged], which does that, and [Doubter]. What a dead process held is free only for a process that has been there for
-	// that long: one that asks once and ends finds it taken each time.
+	// ByOwnClock: the only clock is this process's. Left reports a session as ended after it saw the session's record
+	// unchanged for its TTL on the monotonic clock of this process, and has then closed it by a conditional write. See
+	// [Unchanged], which does that, and [Doubter]. A process gets what a dead process held only if it runs for that
+	// long: one that asks once and exits finds it taken each time.
 	ByOwnClock
 )
 
-// Traits are what a Backend says of itself. They never change.
+// Traits are the properties of a Backend. They never change.
 type Traits struct {
 	Life Life // who judges whether a session has ended
 
-	// MinTTL and MaxTTL are the range of TTLs that Begin takes, Tick what they are
-	// a multiple of. The caller rounds up. All are positive, and MinTTL and
-	// MaxTTL are multiples of Tick.
+	// MinTTL and MaxTTL are the range of TTLs that Begin takes, each a multiple of
+	// Tick. The caller rounds up. All are positive, and MinTTL and MaxTTL are
+	// multiples of Tick.
 	MinTTL, MaxTTL, Tick time.Duration
 
 	// ReportsEnd says that Await works: the server reports the end of a session.
@@ -112,10 +111,10 @@ type Backend interface {
 	// Renew renews a session that this process began. store.ErrLost: it has ended.
 	Renew(ctx context.Context, id ID) (calls int64, err error)
 
-	// Call adds one to the call counter of any session. So its owner learns, with its
-	// next renewal, that it has to read what it holds: something of it was broken,
-	// adopted or upgraded, or is asked to be given up. In a store whose joins are void by call, it also makes
-	// void each join that depends on the counter as it was before.
+	// Call adds one to the call counter of any session. So its owner learns, with its next renewal, that it
+	// has to read its holds: one was broken, adopted or upgraded, or is asked to be given up. In a store
+	// whose joins a call makes void, it also makes void each join that depends on the counter's previous
+	// value.
 	Call(ctx context.Context, id ID) error
 
 	// Left returns for how long each session goes on at least.
@@ -131,17 +130,18 @@ type Backend interface {
 	SessionTraits() Traits
 }
 
-// A Doubter is a Backend that may have to watch a session until it knows whether that lives, as there is no clock but that of its process:
-// [Unchanged]. Until then Left is above 0.
+// A Doubter is a Backend that may have to watch a session until it knows whether the session lives, as the only clock
+// is this process's: see [Unchanged]. Until then Left is above 0.
 type Doubter interface {
-	// Doubt is for how long at most the session has to be watched still: asked about now and then, and once more after that. 0: this process knows
-	// whether it lives, or was not asked about it. It does no I/O.
+	// Doubt returns for how long at most the session must still be watched: the caller asks about it now and then, and
+	// once more after that time. 0: this process knows whether the session lives, or was never asked about it. It does
+	// no I/O.
 	Doubt(id ID) time.Duration
 }
 
-// A Replaceable is a Backend whose server can be followed by one that has forgotten some of what it had answered: a replica that
-// was promoted, or the server itself after a crash. The versions of its records must not be used again by that one: a process may
-// write on what it knew before it learns of that.
+// A Replaceable is a Backend whose server can be replaced by one that has lost some answered writes: a promoted
+// replica, or the server itself after a crash. The new server must not use the versions of its records again, because a
+// process may write, based on what it has read from the old server, before it learns of the replacement.
 type Replaceable interface {
 	// Server returns a number that identifies the server that last answered a Begin or a Renew. It is 0 only before
 	// the first of these answers, and it stays the same as long as nothing can have been forgotten. It does no I/O,

@@ -40,26 +40,26 @@ func TestASessionIsSuspectWhileItLastsIfItAloneCannotBeRenewed(t *testing.T) {
 			stuck(c, sess)
 			for !sess.State().Suspect {
 				if sess.Over() {
-					t.Fatalf("%v: it has ended without being suspect before", ttl)
+					t.Fatalf("TTL %v: the session ended before it was suspect", ttl)
 				}
 				time.Sleep(ttl / 1000)
 			}
 			st := sess.State()
 			if left := st.Renewed.Add(st.Lasts).Sub(store.Now()); left < ttl/5 {
-				t.Errorf("%v: only %v are left for the entries that must leave it", ttl, left)
+				t.Errorf("TTL %v: only %v are left to move its entries", ttl, left)
 			}
 			next := present(t, s, ttl)
 			if st := next.State(); next == sess || st.Suspect || st.Over || s.Begun(ttl) != next {
-				t.Fatalf("%v: there is no session for the entries that must leave it: %+v", ttl, st)
+				t.Fatalf("TTL %v: there is no session for the entries that must move: %+v", ttl, st)
 			}
 			next.Enter()
 			sess.Leave()
 			time.Sleep(4*ttl + 10*time.Second)
 			if left, known := s.Known(sess.ID); known && left > 0 || next.Over() || next.State().Suspect {
-				t.Fatalf("%v: it has %v left, although it keeps nothing; the other: %+v", ttl, left, next.State())
+				t.Fatalf("TTL %v: the session keeps nothing, but %v are left; the other: %+v", ttl, left, next.State())
 			}
 			if n := len(m.Sessions()); n != 1 {
-				t.Errorf("%v: %d sessions, want the one that keeps something", ttl, n)
+				t.Errorf("TTL %v: got %d sessions, want the one that keeps something", ttl, n)
 			}
 		})
 	}
@@ -78,14 +78,14 @@ func TestNoSessionIsSuspectBecauseTheServerIsAway(t *testing.T) {
 				c.Fates(nil)
 				time.Sleep(ttl)
 				if st := sess.State(); st.Suspect || st.Over || st.Failing || present(t, s, ttl) != sess {
-					t.Fatalf("%+v after an outage in which the fate of all requests is %d", st, fate)
+					t.Fatalf("got %+v after an outage in which the fate of all requests is %d; want it not suspect", st, fate)
 				}
 			}
 		}
 		sess.Leave()
 		time.Sleep(4 * ttl)
 		if n := len(m.Sessions()); n != 0 {
-			t.Errorf("%d sessions are left, and none keeps anything", n)
+			t.Errorf("%d sessions are left, but none keeps anything", n)
 		}
 	})
 }
@@ -111,10 +111,10 @@ func TestNoSessionIsSuspectAfterOneRenewal(t *testing.T) {
 			sess.Wait(t.Context(), sess.Renew()) // as what it keeps is
 		}
 		if st := sess.State(); st.Suspect || st.Over || tries < 3000 {
-			t.Errorf("%+v after no two of %d renewals failed one after the other", st, tries)
+			t.Errorf("got %+v, although no two of %d renewals failed in a row; want it not suspect", st, tries)
 		}
 		if n := len(m.Sessions()); n > 2 {
-			t.Errorf("%d sessions", n)
+			t.Errorf("%d sessions are left, want at most 2", n)
 		}
 	})
 }
@@ -129,7 +129,7 @@ func TestNoCallWaitsForASessionThatCannotBeRenewed(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		if sess.Fresh() != nil {
-			t.Error("a new entry would wait for the next renewal, although the last one failed")
+			t.Error("a new entry waits for the next renewal, although the last one failed")
 		}
 		for !sess.State().Suspect {
 			time.Sleep(time.Millisecond)
@@ -137,7 +137,7 @@ func TestNoCallWaitsForASessionThatCannotBeRenewed(t *testing.T) {
 		began := store.Now()
 		session.RenewAll(t.Context(), map[*session.Session]bool{sess: true})
 		if waited := store.Now().Sub(began); waited > 0 {
-			t.Errorf("the wait for it took %v", waited)
+			t.Errorf("the wait took %v, want none", waited)
 		}
 	})
 }
@@ -150,7 +150,7 @@ func TestNoSessionIsSuspectThatLastsForLessThanASecond(t *testing.T) {
 		stuck(c, sess)
 		for !sess.Over() {
 			if sess.State().Suspect || len(m.Sessions()) > 1 {
-				t.Fatalf("%+v, %d sessions", sess.State(), len(m.Sessions()))
+				t.Fatalf("got %+v and %d sessions, want one that is not suspect", sess.State(), len(m.Sessions()))
 			}
 			time.Sleep(time.Millisecond)
 		}

@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// others is what this process knows of sessions of other processes.
+// others is what this process knows of the sessions of other processes.
 type others struct {
 	alive map[ID]sight
 	over  map[ID]ending
 }
 
-// An ending is of a session that has ended for good.
+// An ending is the final end of a session.
 type ending struct {
-	at    store.Instant // when it did, at the latest
+	at    store.Instant // when the session ended, at the latest
 	heard store.Instant
 }
 
@@ -27,7 +27,7 @@ type sight struct {
 	heard store.Instant
 }
 
-// trusted is for how long it is believed that a session lives: it may be ended early.
+// trusted is how long a session is assumed alive without asking again: it may be ended early.
 const trusted = time.Second
 
 // Trust sets for how long a session of another process is assumed alive without asking again;
@@ -39,19 +39,18 @@ func (s *Set) Trust(d time.Duration) {
 	s.trusts = d //mutant:session-trusts-as-set
 }
 
-// Trusted is for how long it is believed that a session of another process lives.
+// Trusted returns how long a session of another process is assumed alive without asking again.
 func (s *Set) Trusted() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.trusts
 }
 
-// kept is for how long it is remembered that a session ended. Its entries are taken
-// out by then, or asked about again.
+// kept is how long the end of a session is remembered. By then its entries are
+// removed, or the session is asked about again.
 const kept = 10 * time.Minute
 
-// soon is the least remaining time of a session of which nothing more is
-// known.
+// soon is the least remaining time that is assumed for a live session.
 const soon = 50 * time.Millisecond
 
 func (o *others) end(id ID, at, now store.Instant) {
@@ -66,12 +65,12 @@ func (o *others) live(id ID, until, now store.Instant) {
 	if o.alive == nil {
 		o.alive = map[ID]sight{}
 	}
-	if _, over := o.over[id]; !over { // that is for good
+	if _, over := o.over[id]; !over { // the end is final
 		o.alive[id] = sight{until, now}
 	}
 }
 
-// forget drops sessions that no one will ask for.
+// forget drops sessions that were last heard of long ago, if there are many.
 func (o *others) forget(now store.Instant) {
 	if len(o.alive)+len(o.over) < 1000 {
 		return
@@ -88,9 +87,9 @@ func (o *others) forget(now store.Instant) {
 	}
 }
 
-// Known is the least remaining time of a session, as far as this process knows without asking. Not
-// above 0: it has ended for good (law 2), at least that long ago, or it is a session of this process
-// that has ended for all that it keeps.
+// Known returns the least remaining time of a session, as far as this process knows without asking.
+// Not above 0: it has ended for good (law 2), at least that long ago, or it is a session of this
+// process that has ended for all that it keeps.
 func (s *Set) Known(id ID) (left time.Duration, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +130,8 @@ func (s *Set) Ask(ctx context.Context, ids []ID) error {
 	return nil
 }
 
-// Doubt is for how long at most a session has to be watched still until this process knows whether it lives; 0: it knows. See [Doubter].
+// Doubt returns for how long at most a session must still be watched until this process knows whether it lives; 0: it
+// knows. See [Doubter].
 func (s *Set) Doubt(id ID) time.Duration {
 	d, ok := s.b.(Doubter)
 	if !ok || s.Own(id) != nil {
@@ -140,8 +140,8 @@ func (s *Set) Doubt(id ID) time.Duration {
 	return d.Doubt(id)
 }
 
-// Saw notes for how long a session goes on, which an answer to another question had with it. A session that has
-// expired is not ended by that: Ask ends it.
+// Saw notes for how long a session goes on, as reported in the answer to another request. It does not make the
+// end of an expired session final; Ask does.
 func (s *Set) Saw(id ID, left time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +167,7 @@ func (s *Set) Watch(id ID, key any, notify func()) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx.Err() != nil { // Close may be waiting for the goroutines that there are //mutant:session-closed-set-watches
+	if s.ctx.Err() != nil { // Close may be waiting for the existing goroutines //mutant:session-closed-set-watches
 		return
 	}
 	w := s.watches[id]
@@ -180,7 +180,7 @@ func (s *Set) Watch(id ID, key any, notify func()) {
 	w.notify[key] = notify
 }
 
-// Unwatch takes back what Watch was given the key for.
+// Unwatch ends the watch that has the key.
 func (s *Set) Unwatch(id ID, key any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +192,7 @@ func (s *Set) Unwatch(id ID, key any) {
 	}
 }
 
-// await waits for the end of a session and makes sure of it.
+// await waits for the end of a session and verifies it.
 func (s *Set) await(ctx context.Context, id ID, w *watch) {
 	defer w.cancel()
 	for failed := 0; ctx.Err() == nil; {
@@ -228,7 +228,7 @@ func (s *Set) await(ctx context.Context, id ID, w *watch) {
 
 var errAlive = errors.New("the session has not ended")
 
-// sure asks whether the session has ended, after it was said that it may have.
+// sure asks whether the session has ended, after Await has reported that it may have.
 func (s *Set) sure(ctx context.Context, id ID) error {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()

@@ -28,7 +28,7 @@ func leftIs(t *testing.T, c *recordtest.Client, id session.ID, want time.Duratio
 	t.Helper()
 	left, err := c.Left(t.Context(), []session.ID{id})
 	if err != nil || left[0] != want {
-		t.Fatalf("Left: %v, %v, want %v", left, err, want)
+		t.Fatalf("Left: got %v, %v, want %v", left, err, want)
 	}
 }
 
@@ -48,7 +48,7 @@ func TestASessionWithoutAClockEndsWhenItWasSeenUnchangedForItsTTL(t *testing.T) 
 		time.Sleep(clocklessTTL)
 		leftIs(t, other, id, 0)
 		if _, err := owner.Renew(t.Context(), id); !errors.Is(err, store.ErrLost) {
-			t.Fatalf("%v, want lost: another process has ended it", err)
+			t.Fatalf("got %v, want ErrLost: another process ended the session", err)
 		}
 	})
 }
@@ -69,10 +69,10 @@ func TestASessionThatIsRenewedBeforeItIsClosedGoesOn(t *testing.T) {
 		})
 		leftIs(t, other, id, clocklessTTL)
 		if !renewed {
-			t.Fatal("it was not renewed just before it was to be closed")
+			t.Fatal("the session was not renewed just before its end")
 		}
 		if _, err := owner.Renew(t.Context(), id); err != nil {
-			t.Fatalf("%v: it was renewed in time", err)
+			t.Fatalf("got %v, want nil: the session was renewed in time", err)
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestNothingIsKeptOfASessionThatHasEnded(t *testing.T) {
 		left := func(u *session.Unchanged, kept int) {
 			t.Helper()
 			if _, err := u.Left(t.Context(), other, []session.ID{id}); err != nil || u.SeenForTest() != kept {
-				t.Errorf("%v; something is kept of %d sessions, want %d", err, u.SeenForTest(), kept)
+				t.Errorf("%v; the state of %d sessions is kept, want %d", err, u.SeenForTest(), kept)
 			}
 		}
 		left(&first, 1)
@@ -131,7 +131,7 @@ func TestAnUnansweredReadEndsNoSession(t *testing.T) {
 				return recordtest.Answered
 			})
 			if left, err := other.Left(t.Context(), []session.ID{id}); !errors.Is(err, recordtest.ErrNoAnswer) {
-				t.Errorf("%v, %v, want no answer to the %s", left, err, op)
+				t.Errorf("got %v, %v, want no answer to the %s", left, err, op)
 			}
 		}
 		if _, err := owner.Renew(t.Context(), id); err != nil {
@@ -150,7 +150,7 @@ func TestASessionOfAnotherIsAskedForAgainSoon(t *testing.T) {
 	if err := s.Ask(t.Context(), []session.ID{sess.ID}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is not known any more whether it lives", func() bool {
+	until(t, "the state of the session is forgotten", func() bool {
 		_, known := s.Known(sess.ID)
 		return !known
 	})
@@ -163,10 +163,10 @@ func TestAnErrorOfTheReaderIsNoEnd(t *testing.T) {
 	c.Cut()
 	id := session.NewID()
 	if err := s.Ask(t.Context(), []session.ID{id}); !errors.Is(err, recordtest.ErrNoAnswer) {
-		t.Fatalf("%v, want no answer", err)
+		t.Fatalf("got %v, want no answer", err)
 	}
 	if _, known := s.Known(id); known {
-		t.Fatal("the state is known although no answer came")
+		t.Fatal("the state is known, although no answer came")
 	}
 }
 
@@ -179,10 +179,10 @@ func TestASideObservationOfASessionDoesNotEndIt(t *testing.T) {
 		s.Saw(lives, time.Hour)
 		s.Saw(expired, -time.Hour)
 		if left, known := s.Known(lives); !known || left <= 0 {
-			t.Errorf("a session that was seen alive: %v, %v", left, known)
+			t.Errorf("a session that was seen alive: got %v left, known: %v", left, known)
 		}
 		if left, known := s.Known(expired); known {
-			t.Errorf("a session that had expired: %v, although nobody has made its end final", left)
+			t.Errorf("an expired session: got %v left, although no process made its end final", left)
 		}
 	})
 }
@@ -207,7 +207,7 @@ func TestItIsKnownForHowLongASessionHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left, known := s.Known(id); !known || left > -time.Hour || left < -2*time.Hour {
-		t.Errorf("a session that ended an hour ago: %v, %v", left, known)
+		t.Errorf("a session that ended an hour ago: got %v left, known: %v", left, known)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestASessionIsInDoubtUntilItWasSeenToChange(t *testing.T) {
 		doubt := func(want time.Duration) {
 			t.Helper()
 			if d := set.Doubt(id); d != want {
-				t.Fatalf("it is in doubt for %v, want %v", d, want)
+				t.Fatalf("the doubt lasts for %v, want %v", d, want)
 			}
 		}
 		doubt(0) // no process has read it
@@ -230,7 +230,7 @@ func TestASessionIsInDoubtUntilItWasSeenToChange(t *testing.T) {
 		doubt(clocklessTTL - time.Second)
 		time.Sleep(clocklessTTL - time.Second)
 		if d := set.Doubt(id); d <= 0 || d > time.Second {
-			t.Fatalf("it is in doubt for %v, and must be read once more", d)
+			t.Fatalf("the doubt lasts for %v, want one more read", d)
 		}
 		if _, err := owner.Renew(t.Context(), id); err != nil {
 			t.Fatal(err)

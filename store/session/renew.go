@@ -17,8 +17,8 @@ const (
 	answerPart = 6
 )
 
-// patience is how long a renewal waits for its answer before the next is sent: on
-// a slow link longer, but never so long that no other fits.
+// patience is how long a renewal waits for its answer before the next is sent:
+// longer on a slow link, but never so long that there is no time for another.
 func patience(lasts, trip time.Duration) time.Duration {
 	return min(max(lasts/answerPart, 4*trip), lasts/4, longest) //mutant:renewal-leaves-time-for-another
 }
@@ -59,7 +59,7 @@ func RenewAll(ctx context.Context, all map[*Session]bool) {
 		if joined == nil || !waits {
 			continue
 		}
-		select { // it was sent before
+		select { // it was sent earlier
 		case <-joined.done:
 		case <-ctx.Done():
 			return
@@ -135,8 +135,8 @@ func (s *Set) renew(sess *Session) *Flight {
 	return f
 }
 
-// leastDoubted is the shortest duration of a session that can become suspect. A busy machine often delays a
-// shorter one by a sixth of it, and beginning other sessions would make it busier.
+// leastDoubted is the shortest duration of a session that can become suspect. A busy machine often delays
+// the renewal of a shorter one by a sixth of it, and beginning other sessions would make it busier.
 const leastDoubted = time.Second
 
 // doubt decides what an unanswered renewal means. Either the server is away, or this session alone cannot be
@@ -148,10 +148,10 @@ const leastDoubted = time.Second
 func (s *Set) doubt(sess *Session, spareAnswered, long bool) {
 	switch spare := sess.spare; {
 	case sess.suspect || sess.ending || sess.lasts < leastDoubted || s.over(sess): //mutant:session-doubted-though-short
-	case sess.claims == 0 && s.present[sess.TTL] != sess: // it is not needed. Entries on their way into the present one need that //mutant:session-doubted-while-it-keeps-something
+	case sess.claims == 0 && s.present[sess.TTL] != sess: // the session is not needed; but the present one is, by entries on their way into it //mutant:session-doubted-while-it-keeps-something
 	case spare == nil || spare.err != nil || spare.heard > 0 && (spare.suspect || spare.ending || s.over(spare)):
 		sess.spare = s.another(sess.TTL)
-	case spare.heard == 0: // it begins
+	case spare.heard == 0: // it is beginning
 	case spare.heard < sess.silent: //mutant:session-spare-is-asked-again
 		s.renew(spare)
 	case spareAnswered && long: //mutant:session-doubted-at-once
@@ -163,9 +163,9 @@ func (s *Set) doubt(sess *Session, spareAnswered, long bool) {
 	}
 }
 
-// awaits is what the second renewal after a failed one waits for, briefly: the answer of the spare session, as
-// only a renewal sent after that answer proves anything. It is nil if there is nothing to wait for. Set.mu is
-// held.
+// awaits returns what the second renewal after a failed one waits for, briefly: the answer of the spare
+// session, as only a renewal sent after that answer proves anything. It is nil if there is nothing to wait
+// for. Set.mu is held.
 func (sess *Session) awaits() <-chan struct{} {
 	spare := sess.spare
 	switch {
@@ -198,8 +198,8 @@ func Tend(ctx context.Context, wake <-chan struct{}, pause time.Duration, due fu
 // unused is how many TTLs a session that keeps nothing is renewed for.
 const unused = 2
 
-// due renews the sessions, and ends those that have ended for us or keep nothing any more. A timer stands still while the
-// machine is suspended, so it is called again soon.
+// due renews the sessions, and ends those that have expired by our clock or no longer keep anything. A timer stops
+// while the machine is suspended, so due is called again within a second.
 func (s *Set) due(now store.Instant) (next store.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

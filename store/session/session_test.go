@@ -55,7 +55,7 @@ func TestATTLIsRoundedUp(t *testing.T) {
 		1: 2 * time.Second, 2 * time.Second: 2 * time.Second, 2*time.Second + 1: 3 * time.Second, time.Hour: time.Hour,
 	} {
 		if have := traits.Ticks(ttl); have != want {
-			t.Errorf("%v is %v, want %v", ttl, have, want)
+			t.Errorf("TTL %v: got %v, want %v", ttl, have, want)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestAProcessHasOneSessionForEachTTL(t *testing.T) {
 	}
 	all.Wait()
 	if n := len(m.Sessions()); n != 2 {
-		t.Fatalf("%d sessions, want 2", n)
+		t.Fatalf("got %d sessions, want 2", n)
 	}
 }
 
@@ -85,15 +85,15 @@ func TestASessionIsRenewedAsLongAsItKeepsSomething(t *testing.T) {
 		}
 		return recordtest.Answered
 	})
-	until(t, "one is renewed several times", func() bool {
+	until(t, "the session is renewed several times", func() bool {
 		sess := present(t, s, 500*time.Millisecond)
 		sess.Enter()
 		defer sess.Leave()
 		renewals.Store(0)
-		until(t, "it is renewed, or this machine stalled", func() bool { return renewals.Load() > 6 || sess.Over() })
+		until(t, "the session is renewed, or ended because this machine stalled", func() bool { return renewals.Load() > 6 || sess.Over() })
 		return !sess.Over()
 	})
-	until(t, "it has ended, as it keeps nothing", func() bool { return len(m.Sessions()) == 0 })
+	until(t, "the session has ended, as it keeps nothing", func() bool { return len(m.Sessions()) == 0 })
 }
 
 func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
@@ -110,7 +110,7 @@ func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
 		return recordtest.Answered
 	})
 	if st := sess.Wait(t.Context(), sess.Renew()); st.Renewed > met {
-		t.Fatalf("it counts from %v after it was sent", st.Renewed.Sub(met))
+		t.Fatalf("the session counts from %v after its renewal was sent", st.Renewed.Sub(met))
 	}
 }
 
@@ -124,7 +124,7 @@ func TestALostReplyLeavesTimeToRenewAgain(t *testing.T) {
 				left -= wait + session.PauseForTest(d)
 			}
 			if tries < 2 {
-				t.Errorf("%d renewals fit into %v, each of %v, at %v for each", tries, d, session.PatienceForTest(d, trip), trip)
+				t.Errorf("only %d renewals fit into %v, each of %v, with a round trip of %v", tries, d, session.PatienceForTest(d, trip), trip)
 			}
 		}
 	}
@@ -144,9 +144,9 @@ func TestASessionWhoseRenewalsHangIsRenewedAgainInTime(t *testing.T) {
 		return recordtest.Answered
 	})
 	before := sess.State().Renewed
-	until(t, "it was renewed after one that hung", func() bool { return sess.State().Renewed > before })
+	until(t, "the session is renewed after a renewal that hung", func() bool { return sess.State().Renewed > before })
 	if renewals.Load() < 2 || sess.Over() {
-		t.Fatalf("%d renewals, over: %v", renewals.Load(), sess.Over())
+		t.Fatalf("%d renewals, want at least 2; the session has ended: %v", renewals.Load(), sess.Over())
 	}
 }
 
@@ -162,12 +162,12 @@ func TestASessionEndsByTheClockOfItsOwner(t *testing.T) {
 		}
 		return recordtest.Answered
 	})
-	until(t, "it is over", sess.Over)
+	until(t, "the session has ended", sess.Over)
 	if left, known := s.Known(sess.ID); !known || left > 0 {
-		t.Fatalf("known %v, left %v: its claims are lost", known, left)
+		t.Fatalf("known: %v, %v left; want it known to have ended", known, left)
 	}
 	if next := present(t, s, 100*time.Millisecond); next == sess {
-		t.Fatal("new claims go into a session that has ended")
+		t.Fatal("the present session is the one that has ended")
 	}
 }
 
@@ -178,7 +178,7 @@ func TestASessionThatTheServerEndedHasEnded(t *testing.T) {
 	sess := present(t, s, time.Minute)
 	m.Lapse(sess.ID)
 	if st := sess.Wait(t.Context(), sess.Renew()); !st.Over {
-		t.Fatalf("%+v, want ended", st)
+		t.Fatalf("got %+v, want ended", st)
 	}
 }
 
@@ -194,10 +194,10 @@ func TestOnlyAFinalizedSessionHasEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left, known := s.Known(lives.ID); !known || left <= 0 {
-			t.Fatalf("a living session: %v, %v", left, known)
+			t.Fatalf("a living session: got %v left, known: %v", left, known)
 		}
 		if left, known := s.Known(dead.ID); !known || left > 0 {
-			t.Fatalf("an ended session: %v, %v", left, known)
+			t.Fatalf("an ended session: got %v left, known: %v", left, known)
 		}
 	})
 }
@@ -213,16 +213,16 @@ func TestAWatchReportsTheEndOnceItIsCertain(t *testing.T) {
 		left, _ := s.Known(sess.ID)
 		reported <- left
 	})
-	s.Watch(sess.ID, "another", func() { t.Error("notified after the watch was canceled") })
+	s.Watch(sess.ID, "another", func() { t.Error("the canceled watch notified") })
 	s.Unwatch(sess.ID, "another")
 	m.Lapse(sess.ID)
 	select {
 	case left := <-reported:
 		if left > 0 {
-			t.Fatalf("notified with %v left", left)
+			t.Fatalf("the watch notified with %v left", left)
 		}
 	case <-time.After(patience):
-		t.Fatal("not notified")
+		t.Fatal("the watch did not notify")
 	}
 }
 
@@ -232,9 +232,9 @@ func TestASetThatIsClosedWatchesNothing(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, recordtest.NewMemory(recordtest.Options{}))
 	s.Close(t.Context())
-	s.Watch(session.NewID(), "key", func() { t.Error("notified after Close") })
+	s.Watch(session.NewID(), "key", func() { t.Error("the watch notified after Close") })
 	if n := s.WatchedForTest(); n != 0 {
-		t.Fatalf("%d sessions are watched", n)
+		t.Fatalf("%d sessions are watched, want none", n)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestACallIsReportedByTheNextRenewal(t *testing.T) {
 	}
 	session.RenewAll(t.Context(), map[*session.Session]bool{sess: true})
 	if st := sess.State(); st.Calls != 1 {
-		t.Fatalf("%+v, want one call", st)
+		t.Fatalf("got %+v, want one call", st)
 	}
 }
 
@@ -273,7 +273,7 @@ func TestACallOfAnOwnSessionIsKnownOnceItIsAnswered(t *testing.T) {
 			t.Fatal(err)
 		}
 		if renewals < 2 {
-			t.Errorf("%d renewals: the number of calls was read before the call", renewals)
+			t.Errorf("got %d renewals, want 2: the number of calls was read before the call", renewals)
 		}
 	})
 }
@@ -290,15 +290,15 @@ func TestASessionIsSuspectOnceItsServerWasReplaced(t *testing.T) {
 		sess.Enter()
 		time.Sleep(ttl)
 		if st := sess.State(); st.Suspect || present(t, s, ttl) != sess {
-			t.Fatalf("%+v, on a server that stays", st)
+			t.Fatalf("got %+v, want it not suspect: the server is the same", st)
 		}
 		m.Fork()()
 		if st := sess.Wait(t.Context(), sess.Renew()); !st.Suspect || st.Over || !other.State().Suspect {
-			t.Fatalf("%+v and %+v, want both suspect, and not ended", st, other.State())
+			t.Fatalf("got %+v and %+v, want both suspect, and neither ended", st, other.State())
 		}
 		next := present(t, s, ttl)
 		if next == sess || next.State().Suspect || s.Begun(ttl) != next {
-			t.Fatal("a new entry goes into a suspect session")
+			t.Fatal("the present session is suspect, want a new one")
 		}
 		next.Enter()
 		time.Sleep(6 * ttl)
@@ -308,7 +308,7 @@ func TestASessionIsSuspectOnceItsServerWasReplaced(t *testing.T) {
 		sess.Leave()
 		time.Sleep(3 * ttl)
 		if left, known := s.Known(sess.ID); known && left > 0 || next.Over() {
-			t.Fatalf("it has %v left, although it keeps nothing", left)
+			t.Fatalf("the session keeps nothing, but %v are left", left)
 		}
 	})
 }
@@ -335,7 +335,7 @@ func TestASessionThatCannotBeEndedIsEndedAgainAfterAPause(t *testing.T) {
 		present(t, s, ttl) // which keeps nothing
 		time.Sleep(6 * ttl)
 		if n := ends.Load(); n < 2 || n > 60 {
-			t.Errorf("its end was sent %d times in %v, want once a second", n, 6*ttl)
+			t.Errorf("its end was sent %d times in %v, want about once a second", n, 6*ttl)
 		}
 	})
 }

@@ -29,12 +29,12 @@ type Set struct {
 	tends bool
 
 	mu      sync.Mutex
-	present map[time.Duration]*Session // by TTL: what new claims go into
+	present map[time.Duration]*Session // by TTL: the session that new claims go into
 	own     map[ID]*Session            // all of this process that the server may consider alive
-	trip    time.Duration              // how long a renewal takes, by the recent ones
-	server  int64                      // which has answered last, by Replaceable; 0: unknown
+	trip    time.Duration              // how long a renewal takes, averaged over the recent ones
+	server  int64                      // which server answered last, by Replaceable; 0: unknown
 	others  others
-	trusts  time.Duration // for how long it is believed that another's session lives
+	trusts  time.Duration // how long a session of another process is assumed alive
 	watches map[ID]*watch
 }
 
@@ -50,30 +50,30 @@ func NewSet(b Backend, ended func()) *Set {
 	return s
 }
 
-// A Session is one of this process. Unexported fields are guarded by Set.mu, except
+// A Session is a session of this process. Unexported fields are guarded by Set.mu, except
 // those that do not change once it has begun.
 type Session struct {
 	ID  ID            // its name on the server
 	TTL time.Duration // a multiple of the tick
 
 	set     *Set
-	lasts   time.Duration // what an answered renewal is worth
-	renewed store.Instant // when the last one that was answered had been sent
+	lasts   time.Duration // how long it lasts from the sending of an answered renewal
+	renewed store.Instant // when the last answered renewal was sent
 	calls   int64
-	claims  int           // what is kept by it
+	claims  int           // how many claims it keeps
 	used    store.Instant // when claims last was above 0
 	dead    bool
 	ending  bool          // End is under way, or was answered
 	suspect bool          // its server was replaced, or it cannot be renewed while others can
-	heard   store.Instant // when it was last answered that it goes on
+	heard   store.Instant // when the server last confirmed it
 	flight  *Flight       // the renewal under way
-	again   store.Instant // after one that failed: not before
-	failed  int           // renewals since the last that was answered
+	again   store.Instant // after a failure: no attempt before this
+	failed  int           // unanswered renewals since the last answered one
 	silent  store.Instant // when the first of those was sent
-	spare   *Session      // takes its place if it alone cannot be renewed
-	joins   uint64        // notes that were numbered
+	spare   *Session      // takes over if this session alone cannot be renewed
+	joins   uint64        // the last number that Number returned
 	ready   chan struct{} // closed when it has begun, or never will
-	err     error         // why it never will
+	err     error         // why it has not begun
 }
 
 // A Flight is a renewal under way; many wait for it.
@@ -94,8 +94,8 @@ func (t *Traits) Ticks(ttl time.Duration) time.Duration {
 	return max((ttl+t.Tick-1)/t.Tick*t.Tick, t.MinTTL) //mutant:session-ttl-rounded-down
 }
 
-// Present returns the present session for a TTL, and begins one if there is no
-// such session. The claim that goes into it calls Enter.
+// Present returns the present session for a TTL, and begins one if there is
+// none. The claim that goes into it calls Enter.
 func (s *Set) Present(ctx context.Context, ttl time.Duration) (*Session, error) {
 	sess := s.warm(s.traits.Ticks(ttl))
 	select {
@@ -113,7 +113,7 @@ func (s *Set) Present(ctx context.Context, ttl time.Duration) (*Session, error) 
 	}
 }
 
-// Begun is the present session for a TTL, or nil if it has not begun. It does no
+// Begun returns the present session for a TTL, or nil if it has not begun. It does no
 // I/O.
 func (s *Set) Begun(ttl time.Duration) *Session {
 	s.mu.Lock()
@@ -140,7 +140,7 @@ func (s *Set) warm(ttl time.Duration) *Session {
 	return sess
 }
 
-// another is a session that begins. Set.mu is held.
+// another begins one more session. Set.mu is held.
 func (s *Set) another(ttl time.Duration) *Session {
 	sess := &Session{ID: NewID(), TTL: ttl, set: s, ready: make(chan struct{})}
 	s.tasks.Go(func() { s.begin(sess) })
@@ -173,7 +173,7 @@ func (s *Set) begin(sess *Session) {
 	close(sess.ready)
 }
 
-// Own is the session of this process that has the ID and may be alive, or nil.
+// Own returns the session of this process that has the ID and may be alive, or nil.
 func (s *Set) Own(id ID) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +232,7 @@ func (s *Set) suspects(sess *Session) {
 	}
 }
 
-// A State is how a session of this process stands.
+// A State is the state of a session of this process.
 type State struct {
 	Renewed store.Instant // when its last answered renewal was sent: what it keeps lasts from then
 	Lasts   time.Duration // for how long
@@ -242,7 +242,7 @@ type State struct {
 	Over    bool          // it has ended
 }
 
-// State returns how the session stands, as this process knows it. It does no I/O.
+// State returns the state of the session, as this process knows it. It does no I/O.
 func (sess *Session) State() State {
 	s := sess.set
 	s.mu.Lock()
@@ -251,8 +251,8 @@ func (sess *Session) State() State {
 	return State{sess.renewed, sess.lasts, sess.calls, sess.failed > 0, sess.suspect, over}
 }
 
-// Wait waits for the renewal, if there is one, and says how the session stands then. That
-// the renewal failed is no error: the one before counts.
+// Wait waits for the renewal, if there is one, and returns the state of the session then.
+// A failed renewal is no error: the one before counts.
 func (sess *Session) Wait(ctx context.Context, f *Flight) State {
 	if f != nil {
 		select {
@@ -270,8 +270,8 @@ func (sess *Session) Over() bool {
 	return sess.set.over(sess)
 }
 
-// Use reports whether the session lives, and keeps it from being ended, as one that keeps nothing, until the claim that is
-// about to go into it can have entered.
+// Use reports whether the session lives. If so, the session is not ended as unused before the claim that is about to go
+// into it can have entered.
 func (sess *Session) Use() bool {
 	s := sess.set
 	s.mu.Lock()
@@ -297,7 +297,7 @@ func (sess *Session) count(n int) {
 	sess.used = store.Now()
 }
 
-// Number is a number larger than each that it returned before.
+// Number returns a number larger than any that it returned before.
 func (sess *Session) Number() uint64 {
 	s := sess.set
 	s.mu.Lock()
@@ -343,7 +343,7 @@ func (s *Set) poke() {
 	}
 }
 
-// IDs is the sessions of this process that the server may think alive.
+// IDs returns the sessions of this process that the server may consider alive.
 func (s *Set) IDs() []ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()

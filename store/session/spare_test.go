@@ -32,7 +32,7 @@ func TestASessionIsSuspectInTimeOnASlowLink(t *testing.T) {
 				locked.Store(true)
 				for !sess.State().Suspect {
 					if sess.Over() {
-						t.Fatalf("%v, an answer takes %v: it has ended without being suspect before", ttl, trip)
+						t.Fatalf("TTL %v, round trip %v: the session ended before it was suspect", ttl, trip)
 					}
 					if time.Sleep(ttl / 10_000); sess.State().Failing {
 						sess.Wait(t.Context(), sess.Renew()) // as what it keeps is
@@ -40,7 +40,7 @@ func TestASessionIsSuspectInTimeOnASlowLink(t *testing.T) {
 				}
 				st := sess.State()
 				if left := st.Renewed.Add(st.Lasts).Sub(store.Now()); left < ttl/5 {
-					t.Errorf("%v, an answer takes %v: only %v are left for the entries that must leave it", ttl, trip, left)
+					t.Errorf("TTL %v, round trip %v: only %v are left to move its entries", ttl, trip, left)
 				}
 			})
 		}
@@ -71,11 +71,11 @@ func TestNoSessionIsSuspectAfterManyRenewalsInAMoment(t *testing.T) {
 			time.Sleep(ttl / 10)
 			cut.Store(false)
 			if tries.Load() < 3 {
-				t.Errorf("%d tries, want more", tries.Load())
+				t.Errorf("got %d tries, want at least 3", tries.Load())
 			}
 			time.Sleep(ttl)
 			if st := sess.State(); st.Suspect || st.Over || st.Failing {
-				t.Fatalf("%+v after a moment in which its renewals failed", st)
+				t.Fatalf("got %+v after a moment in which its renewals failed, want it not suspect", st)
 			}
 		}
 	})
@@ -115,7 +115,7 @@ func TestNoSessionIsSuspectForWhatWasSentInAnOutage(t *testing.T) {
 			close(over)
 			time.Sleep(ttl)
 			if st := sess.State(); st.Suspect || st.Over || st.Failing || renewals.Load() < 3 {
-				t.Errorf("%+v after %d renewals, of which two were sent in an outage", st, renewals.Load())
+				t.Errorf("got %+v after %d renewals, two of which were sent in an outage; want it not suspect", st, renewals.Load())
 			}
 		})
 	}
@@ -137,13 +137,13 @@ func TestASessionIsSuspectInTimeDespiteASpareOne(t *testing.T) {
 			stuck(c, sess)
 			for !sess.State().Suspect {
 				if sess.Over() {
-					t.Fatalf("%v after it was renewed: it has ended without being suspect before", pause)
+					t.Fatalf("%v after a renewal: the session ended before it was suspect", pause)
 				}
 				time.Sleep(ttl / 1000)
 			}
 			st := sess.State()
 			if left := st.Renewed.Add(st.Lasts).Sub(store.Now()); left < ttl/3 {
-				t.Errorf("%v after it was renewed: only %v are left for the entries that must leave it", pause, left)
+				t.Errorf("%v after a renewal: only %v are left to move its entries", pause, left)
 			}
 		})
 	}
@@ -160,7 +160,7 @@ func TestASessionIsSuspectThatIsToKeepSomething(t *testing.T) {
 		stuck(c, sess)
 		time.Sleep(ttl * 3 / 4)
 		if st, next := sess.State(), present(t, s, ttl); !st.Suspect || next == sess || next.State().Failing {
-			t.Errorf("%+v, and the present one is %+v", st, next.State())
+			t.Errorf("got %+v, want it suspect; the present session is %+v", st, next.State())
 		}
 	})
 }
@@ -181,7 +181,7 @@ func TestUnneededSessionsAreNotKeptAlive(t *testing.T) {
 		})
 		time.Sleep(5 * ttl)
 		if n := len(m.Sessions()); n > 0 {
-			t.Errorf("%d sessions", n)
+			t.Errorf("%d sessions are left, want none", n)
 		}
 	})
 }

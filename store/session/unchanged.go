@@ -32,15 +32,15 @@ type sighting struct {
 	stamp string
 	since store.Instant
 	last  store.Instant // when it was last asked for
-	ends  store.Instant // when it was seen for its TTL
+	ends  store.Instant // when it will have been seen for its TTL
 	lived bool          // this process has seen it change within its TTL: it lived then
 }
 
 // forgotten is how long an unused session is remembered.
 const forgotten = time.Hour
 
-// Left returns for how long each session goes on at most, as [Backend.Left] does, by its
-// record read with r and the clock of this process.
+// Left does what [Backend.Left] does, by the sessions' records, read with r, and the
+// clock of this process.
 func (u *Unchanged) Left(ctx context.Context, r Reader, ids []ID) ([]time.Duration, error) {
 	left := make([]time.Duration, len(ids))
 	for i, id := range ids {
@@ -76,8 +76,9 @@ func (u *Unchanged) Forget(id ID) {
 	delete(u.seen, id) //mutant:session-ended-is-kept
 }
 
-// Seen notes that a session was read with this stamp, and returns for how long it has to be seen so still until its TTL is over. Not
-// above 0: it is, and the session may be closed, by a write that depends on the stamp. It is called once the reading was answered.
+// Seen notes that a session was read with this stamp, and returns for how long it must still be seen with it until its
+// TTL has passed. Not above 0: the TTL has passed, and the session may be closed, by a write that depends on the stamp.
+// Call it once the read was answered.
 func (u *Unchanged) Seen(id ID, ttl time.Duration, stamp string) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -101,8 +102,8 @@ func (u *Unchanged) Seen(id ID, ttl time.Duration, stamp string) time.Duration {
 	return s.ends.Sub(now)
 }
 
-// Doubt is for how long at most a session has to be watched still until this process knows whether it lives. It knows, and the result is
-// 0, of one that it has seen change, and of one that it was not asked about.
+// Doubt returns for how long at most a session must still be watched until this process knows whether it lives. It is 0
+// for a session that this process has seen change within its TTL, and for one that it was not asked about.
 func (u *Unchanged) Doubt(id ID) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -110,5 +111,5 @@ func (u *Unchanged) Doubt(id ID) time.Duration {
 	if !known || s.lived {
 		return 0
 	}
-	return max(s.ends.Sub(store.Now()), soon) // it has to be asked about once more to be closed //mutant:session-doubted-until-closed
+	return max(s.ends.Sub(store.Now()), soon) // only one more ask about it closes it //mutant:session-doubted-until-closed
 }

@@ -17,17 +17,17 @@ var adoptPromises = []promise{
 		a.refused(w)
 		k := b.adopt(h)
 		t.entries(name, k.ID, w.ID)
-		t.isLost(h.push(t.long), "renewal under the old id")
-		t.isLost(a.Release(t.ctx, h.Hold), "release under the old id")
+		t.isLost(h.push(t.long), "renewal with the old id")
+		t.isLost(a.Release(t.ctx, h.Hold), "release with the old id")
 		a.withdraw(h.claim)
 		k.renewed()
 		if again := b.take(k.claim); again.Token != h.Token {
-			t.Fatalf("asked again under the new id: token %d, was %d", again.Token, h.Token)
+			t.Fatalf("asked again with the new id: got token %d, was %d", again.Token, h.Token)
 		}
 		a.refused(w)
 		k.release()
 		if next := a.take(w); next.Token <= h.Token {
-			t.Fatalf("token %d after %d", next.Token, h.Token)
+			t.Fatalf("got token %d after %d, want a larger one", next.Token, h.Token)
 		}
 	}},
 	{name: "Adopt_is_for_one_and_may_be_repeated", needs: detaches, run: func(t *trial) {
@@ -36,17 +36,17 @@ var adoptPromises = []promise{
 		id := b.proc.NewID()
 		for range 3 { // the reply was lost
 			if err := b.renew(h.as(id)); err != nil {
-				t.Fatalf("adopting: %v", err)
+				t.Fatalf("adoption: %v", err)
 			}
 		}
-		t.isLost(c.renew(h.as(c.proc.NewID())), "adopting a second time")
+		t.isLost(c.renew(h.as(c.proc.NewID())), "second adoption")
 		t.entries(name, id)
 		k := *h
 		k.c, k.ID = b, id
 		k.renewed()
-		d := c.adopt(&k) // and on from there
+		d := c.adopt(&k) // and adopted once more
 		t.isLost(b.renew(h.as(id)), "a late copy of the first adoption")
-		t.isLost(k.push(t.long), "renewal under the second id")
+		t.isLost(k.push(t.long), "renewal with the second id")
 		d.release()
 		t.isLost(b.renew(h.as(id)), "a late copy of the first adoption")
 		t.isLost(c.renew(k.as(d.ID)), "a late copy of the second adoption")
@@ -57,12 +57,12 @@ var adoptPromises = []promise{
 		h := a.take(a.lock(name, ttl(t.short)))
 		t.expired(h.claim)
 		late := h.as(b.proc.NewID())
-		late.TTL = t.long // or its own session may be over before there is an answer
-		t.isLost(b.renew(late), "adopting an expired hold")
+		late.TTL = t.long // otherwise its own session may end before the answer
+		t.isLost(b.renew(late), "adoption of an expired hold")
 		t.entries(name)
 		h = a.take(a.lock(name))
 		h.release()
-		t.isLost(b.renew(h.as(b.proc.NewID())), "adopting a released hold")
+		t.isLost(b.renew(h.as(b.proc.NewID())), "adoption of a released hold")
 		t.empty(name)
 	}},
 	{name: "Adopt_of_what_is_not_this_hold_is_lost", needs: detaches, run: func(t *trial) {
@@ -72,13 +72,13 @@ var adoptPromises = []promise{
 		b.refused(w)
 		for _, token := range []int64{0, 1, h.Token} {
 			waiting := store.Hold{Name: name, ID: w.ID, Token: token, TTL: t.long, NewID: b.proc.NewID()}
-			t.isLost(b.renew(waiting), "adopting a waiting entry")
+			t.isLost(b.renew(waiting), "adoption of a waiting entry")
 		}
 		if !t.lacks(store.PromiseMatch) {
 			for _, off := range []int64{-1, 1} {
 				wrong := h.as(b.proc.NewID())
 				wrong.Token += off
-				t.isLost(b.renew(wrong), "adopting with another token")
+				t.isLost(b.renew(wrong), "adoption with another token")
 			}
 		}
 		t.entries(name, h.ID, w.ID)
@@ -92,7 +92,7 @@ var adoptPromises = []promise{
 		err := b.renew(h.as(b.proc.NewID()))
 		var lost *store.LostError
 		if !errors.As(err, &lost) || lost.Reason != "because" {
-			t.Fatalf("adopting a broken hold: %v, want a LostError with the reason", err)
+			t.Fatalf("adoption of a broken hold: got %v, want a LostError with the reason", err)
 		}
 		t.entries(name, h.ID)
 		h.release()
@@ -116,14 +116,14 @@ var adoptPromises = []promise{
 		owner := &client{t: t, Store: t.open(t.T), proc: store.NewProcess()}
 		h := owner.take(owner.lock(name))
 		ref := owner.detach(h)
-		t.isLost(h.push(t.long), "renewal of what was detached")
-		t.isLost(owner.Release(t.ctx, h.Hold), "release of what was detached")
+		t.isLost(h.push(t.long), "renewal of a detached hold")
+		t.isLost(owner.Release(t.ctx, h.Hold), "release of a detached hold")
 		if err := owner.Close(); err != nil {
 			t.Fatalf("Close: %v", err)
 		}
 		b.refused(b.lock(name, try)) // its process has ended
 		if e, ok := t.entry(name, ref.ID); ok && (e.Expires <= 0 || e.Token != h.Token) {
-			t.Fatalf("detached, it is listed as %+v", e)
+			t.Fatalf("the detached hold is listed as %+v", e)
 		}
 		ref.c = b
 		k := b.adopt(ref)
@@ -139,7 +139,7 @@ var adoptPromises = []promise{
 		t.soonEnough(a.renew(ref) == nil)
 		b.wait(b.lock(name)).release()
 		late := store.Hold{Name: name, ID: ref.NewID, Token: ref.Token, TTL: t.long, NewID: b.proc.NewID()}
-		t.isLost(b.renew(late), "adopting too late")
+		t.isLost(b.renew(late), "late adoption")
 		t.empty(name)
 	}},
 	{name: "Adopt_keeps_the_rest_of_the_hold", needs: append(detaches, store.PromiseInspect, store.PromiseMinHold), run: func(t *trial) {
@@ -149,10 +149,10 @@ var adoptPromises = []promise{
 		k := b.adopt(h)
 		e, ok := t.entry(name, k.ID)
 		if !ok || e.Weight != was.Weight || e.Token != was.Token || e.N != was.N || e.Owner != was.Owner || e.Age < was.Age || e.UpgradeToken != was.UpgradeToken {
-			t.Fatalf("adopted, it is listed as %+v, was %+v", e, was)
+			t.Fatalf("the adopted hold is listed as %+v, was %+v", e, was)
 		}
 		k.release()
-		a.refused(a.lock(name, try)) // the minimum goes on from the grant
+		a.refused(a.lock(name, try)) // the minimum hold still counts from the grant
 	}},
 	{name: "Adopt_takes_a_pending_upgrade_along", needs: append(detaches, store.PromiseUpgrade), watch: true, run: func(t *trial) {
 		a, b, c, name := t.client().watch(), t.client().watch(), t.client(), t.name()
@@ -167,36 +167,36 @@ var adoptPromises = []promise{
 		k.back(2)
 		k.stale(1, store.Full)
 		if notifications := a.got(u.ID); len(notifications) != 0 {
-			t.Fatalf("notifications %+v for an id that is gone", notifications)
+			t.Fatalf("got notifications %+v for an id that no longer exists", notifications)
 		}
 	}},
 }
 
-// as is the hold for a renewal under another id.
+// as returns the hold for a renewal under another id.
 func (h *held) as(id store.ID) store.Hold {
 	hold := h.Hold
 	hold.NewID = id
 	return hold
 }
 
-// adopt goes on with the hold as one of c's.
+// adopt makes the hold one of c's.
 func (c *client) adopt(h *held) *held { c.t.Helper(); return c.goOn(h, c.proc.NewID()) }
 
-// detach goes on with the hold under an id of no process.
+// detach gives the hold an id of no process.
 func (c *client) detach(h *held) *held { c.t.Helper(); return c.goOn(h, store.Process{}.NewID()) }
 
 func (c *client) goOn(h *held, id store.ID) *held {
 	c.t.Helper()
 	if err := c.renew(h.as(id)); err != nil {
-		c.t.Fatalf("renewal under another id: %v", err)
+		c.t.Fatalf("renewal with another id: %v", err)
 	}
 	k := *h
 	k.c, k.ID, k.claim.ID = c, id, id
 	return &k
 }
 
-// An adoption is not answered, nor repeated, and nor does what gives it up get through, while its process holds something else.
-// It ends with its TTL.
+// unansweredAdoption: an adoption is neither answered nor repeated, and the release that gives it up does not arrive,
+// while its process holds something else. The adopted hold ends with its TTL.
 func unansweredAdoption(t *trial, c Linked, after int) {
 	if why, lacks := t.d.Lacks[store.PromiseDetach]; lacks {
 		t.Skipf("the store lacks %q: %s", store.PromiseDetach, why)
@@ -207,13 +207,13 @@ func unansweredAdoption(t *trial, c Linked, after int) {
 	claim := t.lasting(other, t.name(), t.lastsLong())
 	began := store.Now()
 	h := store.Hold{Name: claim.Name, ID: claim.ID, Token: t.granted(there, claim).Token, TTL: claim.TTL, NewID: store.Process{}.NewID()}
-	t.until("it is detached", func() bool {
+	t.until("the hold is detached", func() bool {
 		err := there.Renew(t.ctx, []store.Hold{h})[0].Err
 		if errors.Is(err, store.ErrLost) && t.expires(claim, began) {
 			panic(tooSlow)
 		}
 		if err != nil && store.Definite(err) {
-			t.Fatalf("detaching: %v", err)
+			t.Fatalf("detach: %v", err)
 		}
 		return err == nil
 	})

@@ -11,15 +11,15 @@ func block(n int) func(*store.Claim) { return func(c *store.Claim) { c.Block = n
 var blockPromises = []promise{
 	{name: "Block_is_drawn_with_the_grant_and_is_the_holders_alone", needs: blocks, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		for range 20 { // one that draws fewer may be lucky with the clock
+		for range 20 { // a store that draws fewer may pass by chance, because of the clock
 			h := a.drawn(a.lock(name, block(t.most())), t.most())
 			if r := b.refused(b.lock(name, try)); r.Last < h.end() {
-				t.Fatalf("the newest token is told to be %d, and %d was drawn", r.Last, h.end())
+				t.Fatalf("got %d as the newest token, although %d was drawn", r.Last, h.end())
 			}
 			h.release()
 			next := b.take(b.lock(name))
 			if next.Token <= h.end() {
-				t.Fatalf("token %d after the block %d … %d", next.Token, h.Token, h.end())
+				t.Fatalf("got token %d after the block %d … %d, want a larger one", next.Token, h.Token, h.end())
 			}
 			next.release()
 		}
@@ -31,7 +31,7 @@ var blockPromises = []promise{
 		more := h.claim
 		more.Block = 20
 		if third := a.drawn(more, 10); again.Token != h.Token || third.Token != h.Token {
-			t.Fatalf("tokens %d, %d and %d of one hold", h.Token, again.Token, third.Token)
+			t.Fatalf("got tokens %d, %d and %d for one hold", h.Token, again.Token, third.Token)
 		}
 	}},
 	{name: "Block_of_less_than_the_limit_is_one", needs: blocks, run: func(t *trial) {
@@ -55,11 +55,11 @@ var blockPromises = []promise{
 		h.release()
 		first := b.drawn(w, 10)
 		if first.Token <= h.end() {
-			t.Fatalf("token %d after the block %d … %d", first.Token, h.Token, h.end())
+			t.Fatalf("got token %d after the block %d … %d, want a larger one", first.Token, h.Token, h.end())
 		}
 		first.release()
 		if second := b.drawn(r, 1); second.Token <= first.end() {
-			t.Fatalf("token %d after the block %d … %d", second.Token, first.Token, first.end())
+			t.Fatalf("got token %d after the block %d … %d, want a larger one", second.Token, first.Token, first.end())
 		}
 	}},
 	{name: "Block_is_in_the_notification_that_grants", needs: blocks, watch: true, run: func(t *trial) {
@@ -69,22 +69,22 @@ var blockPromises = []promise{
 			w := b.lock(name, block(n))
 			b.refused(w)
 			h.release()
-			k := b.woken(w) // it compares the notification with the answer
+			k := b.woken(w) // compares the notification with the answer
 			if k.n != n {
-				t.Fatalf("a block of %d, want %d", k.n, n)
+				t.Fatalf("got a block of %d, want %d", k.n, n)
 			}
 			k.release()
 		}
 	}},
 	{name: "Block_used_is_never_drawn_again", needs: blocks, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		for range 20 { // one that counts wrongly may be lucky with the clock
+		for range 20 { // a store that counts wrongly may pass by chance, because of the clock
 			h := a.drawn(a.lock(name, block(t.most())), t.most())
 			h.Used = h.end() - 24
 			h.release()
 			next := b.take(b.lock(name))
 			if next.Token <= h.Used {
-				t.Fatalf("token %d, and %d was used", next.Token, h.Used)
+				t.Fatalf("got token %d, although %d was used", next.Token, h.Used)
 			}
 			next.release()
 		}
@@ -97,7 +97,7 @@ var blockPromises = []promise{
 			h.Used = h.Token + used
 			h.release()
 			if st, ok := t.state(name); !ok || st.Last != h.Used { // the minimum hold keeps it listed
-				t.Fatalf("of the block %d … %d it used up to %d: the newest token is %d", h.Token, h.end(), h.Used, st.Last)
+				t.Fatalf("of the block %d … %d tokens up to %d were used, but the newest token is %d", h.Token, h.end(), h.Used, st.Last)
 			}
 			t.breaks(b, h, "because", true)
 			b.take(b.lock(name)).release()
@@ -112,7 +112,7 @@ var blockPromises = []promise{
 			}
 			h.release()
 			if st, _ := t.state(h.Name); st.Last != h.end() {
-				t.Fatalf("told %d of the block %d … %d, the newest token is %d", h.Used, h.Token, h.end(), st.Last)
+				t.Fatalf("reported %d as used in the block %d … %d, but the newest token is %d", h.Used, h.Token, h.end(), st.Last)
 			}
 		}
 	}},
@@ -123,7 +123,7 @@ var blockPromises = []promise{
 		h.release()
 		by := *h
 		by.Token += 4
-		t.isLost(b.breakHold(&by, "because", true), "break by a token that was given back")
+		t.isLost(b.breakHold(&by, "because", true), "break with a token that was returned")
 		by.Token--
 		t.breaks(b, &by, "because", true)
 		t.empty(name)
@@ -154,7 +154,7 @@ var blockPromises = []promise{
 		h.Owner = ""
 		h.renewed()
 		if e, ok := t.entry(name, h.ID); !ok || e.Owner != who {
-			t.Fatalf("it is listed as %+v, want the owner %+v", e, who)
+			t.Fatalf("the hold is listed as %+v, want the owner %+v", e, who)
 		}
 	}},
 	{name: "the_owner_of_the_last_renewal_is_listed", needs: inspect, run: func(t *trial) {
@@ -165,9 +165,9 @@ var blockPromises = []promise{
 			h.Owner = who
 			h.renewed()
 			h.Owner = ""
-			a.take(h.claim) // a repeated ask changes nothing of the owner
+			a.take(h.claim) // a repeated ask does not change the owner
 			if e, ok := t.entry(name, h.ID); !ok || e.Owner.Stored() != who {
-				t.Fatalf("it is listed as %+v, want the owner %q", e, who)
+				t.Fatalf("the hold is listed as %+v, want the owner %q", e, who)
 			}
 		}
 	}},
@@ -185,7 +185,7 @@ var blockPromises = []promise{
 				}
 			}
 			if e, ok := t.entry(name, h.ID); !ok || e.Owner != who {
-				t.Fatalf("it is listed as %+v, want the owner %+v", e, who)
+				t.Fatalf("the hold is listed as %+v, want the owner %+v", e, who)
 			}
 		}
 	}},
@@ -196,11 +196,11 @@ var blockPromises = []promise{
 			for _, outside := range []int64{-1, 10, 1000} {
 				by := *h
 				by.Token += outside
-				t.isLost(b.breakHold(&by, "because", true), "break by a token outside the block")
+				t.isLost(b.breakHold(&by, "because", true), "break with a token outside the block")
 			}
 			e, ok := t.entry(name, h.ID)
 			if !ok || !e.Has(h.Token+of) || e.Has(h.Token-1) || e.Has(h.Token+10) {
-				t.Fatalf("it is listed as %+v", e)
+				t.Fatalf("the hold is listed as %+v", e)
 			}
 			by := *h
 			by.Token += of
@@ -215,33 +215,33 @@ var blockPromises = []promise{
 		for _, of := range []int64{1, 9, -1} {
 			other := h.Hold
 			other.Token += of
-			t.isLost(a.renew(other), "renewal by another token of the block")
-			t.isLost(a.Release(t.ctx, other), "release by another token of the block")
+			t.isLost(a.renew(other), "renewal with another token of the block")
+			t.isLost(a.Release(t.ctx, other), "release with another token of the block")
 		}
 		h.renewed()
 		h.release()
 	}},
 }
 
-// uses renews with a used token; it is then listed.
+// uses renews with a used token, and checks which one is then listed.
 func (h *held) uses(used, want int64) {
 	h.c.t.Helper()
 	h.Used = used
 	h.renewed()
 	if e, ok := h.c.t.entry(h.Name, h.ID); !ok || e.Used != want || e.N != h.n || e.Token != h.Token {
-		h.c.t.Fatalf("told of %d, it is listed as %+v, want %d used", used, e, want)
+		h.c.t.Fatalf("reported %d as used, but the hold is listed as %+v, want %d used", used, e, want)
 	}
 }
 
-// drawn takes what must come with a block of n.
+// drawn takes a claim that must be granted with a block of n.
 func (c *client) drawn(claim store.Claim, n int) *held {
 	c.t.Helper()
 	h := c.take(claim)
 	if h.n != n {
-		c.t.Fatalf("a block of %d, want %d", h.n, n)
+		c.t.Fatalf("got a block of %d, want %d", h.n, n)
 	}
 	return h
 }
 
-// end is the last token of the block.
+// end returns the last token of the block.
 func (h *held) end() int64 { return h.Token + int64(h.n) - 1 }

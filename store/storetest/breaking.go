@@ -21,17 +21,17 @@ var breakPromises = []promise{
 		err := h.push(t.long)
 		var lost *store.LostError
 		if !errors.As(err, &lost) || lost.Reason != "disk full, zürich" {
-			t.Fatalf("renew of a broken hold: %v, want a LostError with the reason", err)
+			t.Fatalf("renewal of a broken hold: got %v, want a LostError with the reason", err)
 		}
 	}},
-	{name: "a_broken_hold_cannot_be_asked_for_again_and_the_reason_is_returned", needs: inspect, run: func(t *trial) {
+	{name: "an_ask_for_a_broken_hold_returns_the_reason", needs: inspect, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		t.breaks(b, h, "disk full, zürich", false)
 		_, err := a.Ask(t.ctx, h.claim)
 		var lost *store.LostError
 		if !errors.As(err, &lost) || lost.Reason != "disk full, zürich" {
-			t.Fatalf("ask of a broken hold: %v, want a LostError with the reason", err)
+			t.Fatalf("ask of a broken hold: got %v, want a LostError with the reason", err)
 		}
 	}},
 	{name: "a_broken_hold_is_listed_with_the_reason", needs: inspect, run: func(t *trial) {
@@ -41,10 +41,10 @@ var breakPromises = []promise{
 		t.breaks(b, h, reason, false)
 		e, ok := t.entry(name, h.ID)
 		if !ok || e.Broken != reason || !e.Granted || e.Token != h.Token || e.Expires <= 0 {
-			t.Fatalf("listed as %+v, %v, want a hold not yet expired, broken, with the reason", e, ok)
+			t.Fatalf("listed as %+v, %v, want a broken hold that has not expired, with the reason", e, ok)
 		}
 		if r := b.refused(b.lock(name, try)); r.Holders[0].Broken != reason {
-			t.Fatalf("told as %+v, want broken, with the reason", r.Holders[0])
+			t.Fatalf("reported as %+v, want broken, with the reason", r.Holders[0])
 		}
 	}},
 	{name: "a_broken_hold_blocks_until_it_is_released", needs: inspect, run: func(t *trial) {
@@ -92,7 +92,7 @@ var breakPromises = []promise{
 		b.take(b.lock(name, try)).release()
 		t.empty(name)
 	}},
-	{name: "a_break_now_lets_the_next_in_at_once", needs: inspect, run: func(t *trial) {
+	{name: "a_break_now_admits_the_next_waiter_at_once", needs: inspect, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name)
@@ -100,7 +100,7 @@ var breakPromises = []promise{
 		t.breaks(c, h, "because", true)
 		k := b.take(w)
 		if k.Token <= h.Token {
-			t.Fatalf("token %d after %d", k.Token, h.Token)
+			t.Fatalf("got token %d after %d, want a larger one", k.Token, h.Token)
 		}
 		t.isLost(h.push(t.long), "renew of a removed hold")
 		t.isLost(a.Release(t.ctx, h.Hold), "release of a removed hold")
@@ -111,18 +111,18 @@ var breakPromises = []promise{
 		k.release()
 		t.empty(name)
 	}},
-	{name: "a_break_now_after_a_break_lets_the_next_in", needs: inspect, run: func(t *trial) {
+	{name: "a_break_now_after_a_break_admits_the_next_waiter", needs: inspect, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		t.breaks(b, h, "", false)
 		t.breaks(b, h, "twice", false)
 		b.refused(b.lock(name, try))
 		t.breaks(b, h, "now", true)
-		t.isLost(b.breakHold(h, "gone", true), "break of what is gone")
+		t.isLost(b.breakHold(h, "gone", true), "break of a removed hold")
 		b.take(b.lock(name, try)).release()
 		t.empty(name)
 	}},
-	{name: "a_hold_broken_now_cannot_be_renewed_and_the_reason_is_returned", needs: reasons, run: func(t *trial) {
+	{name: "a_renewal_of_a_hold_broken_now_returns_the_reason", needs: reasons, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		t.breaks(b, h, "disk full, zürich", true)
@@ -142,13 +142,13 @@ var breakPromises = []promise{
 		t.breaks(b, h, reason, true)
 		e, ok := t.entry(name, h.ID)
 		if !ok || !e.Freed || e.Broken != reason || !e.Granted || e.Token != h.Token || e.Expires <= 0 {
-			t.Fatalf("listed as %+v, %v, want a hold that was freed, with the reason", e, ok)
+			t.Fatalf("listed as %+v, %v, want a freed hold, with the reason", e, ok)
 		}
-		t.isLost(b.breakHold(h, "again", true), "break of what is freed")
-		t.isLost(b.breakHold(h, "again", false), "break of what is freed")
-		t.isLost(a.Release(t.ctx, h.Hold), "release of what is freed")
+		t.isLost(b.breakHold(h, "again", true), "break of a freed hold")
+		t.isLost(b.breakHold(h, "again", false), "break of a freed hold")
+		t.isLost(a.Release(t.ctx, h.Hold), "release of a freed hold")
 		if e, ok := t.entry(name, h.ID); ok {
-			t.Fatalf("given back, and listed as %+v", e)
+			t.Fatalf("released, but listed as %+v", e)
 		}
 		t.empty(name)
 	}},
@@ -158,27 +158,27 @@ var breakPromises = []promise{
 		if err := b.breakHold(h, "because", true); err != nil { // it had expired
 			t.isLost(err, "break")
 		}
-		t.until("it is not listed", func() bool {
+		t.until("the hold is no longer listed", func() bool {
 			_, there := t.entry(name, h.ID)
 			return !there
 		})
 	}},
-	{name: "a_hold_broken_now_is_in_nobodys_way", needs: append(reasons, store.PromiseSlots), run: func(t *trial) {
+	{name: "a_hold_broken_now_blocks_nothing", needs: append(reasons, store.PromiseSlots), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		t.breaks(b, h, "because", true)
-		one := b.take(b.slots(name, 2, 1, try)) // what was a lock is a semaphore
+		one := b.take(b.slots(name, 2, 1, try)) // now it can be a semaphore
 		two := b.take(b.slots(name, 2, 1, try))
 		r := a.refused(a.slots(name, 2, 1, try))
 		if r.Holding != 2 || len(r.Holders) != 2 || r.Holders[0].ID != one.ID || r.Holders[1].ID != two.ID {
-			t.Fatalf("refused by %+v, want the two that hold", r)
+			t.Fatalf("refused because of %+v, want the two holders", r)
 		}
 		one.release()
 		two.release()
 		t.empty(name)
 		a.withdraw(h.claim)
 		if e, ok := t.entry(name, h.ID); ok {
-			t.Fatalf("withdrawn, and listed as %+v", e)
+			t.Fatalf("withdrawn, but listed as %+v", e)
 		}
 	}},
 	{name: "a_hold_broken_now_keeps_nothing_by_its_delay_or_minimum", needs: append(reasons, store.PromiseMinHold, store.PromiseLockDelay), run: func(t *trial) {
@@ -187,7 +187,7 @@ var breakPromises = []promise{
 		h.renewed()
 		t.breaks(b, h, "because", true)
 		b.take(b.lock(name, try)).release()
-		t.isLost(a.Release(t.ctx, h.Hold), "release of what is freed")
+		t.isLost(a.Release(t.ctx, h.Hold), "release of a freed hold")
 		t.empty(name)
 	}},
 	{name: "a_break_with_a_wrong_id_is_lost_and_breaks_nothing", needs: inspect, run: func(t *trial) {
@@ -245,14 +245,14 @@ var breakPromises = []promise{
 			t.Fatalf("listed as %+v, want three entries", st)
 		}
 		if st.Limit != store.Full || st.Last < two.Token {
-			t.Fatalf("limit %d and newest token %d, want %d and at least %d", st.Limit, st.Last, int64(store.Full), two.Token)
+			t.Fatalf("got limit %d and newest token %d, want %d and at least %d", st.Limit, st.Last, int64(store.Full), two.Token)
 		}
 		e1, e2, e3 := st.Entries[0], st.Entries[1], st.Entries[2]
 		if !e1.Granted || e1.Token != one.Token || e1.Weight != 1 || !e2.Granted || e2.Token != two.Token || e2.Owner != who {
-			t.Fatalf("holds %+v and %+v", e1, e2)
+			t.Fatalf("got holds %+v and %+v", e1, e2)
 		}
 		if e3.Granted || e3.Token != 0 || e3.Weight != store.Full || e3.Expires > w.PositionTTL+t.d.Tick && !t.lacks(store.PromisePositionTTL) || e3.Expires <= 0 || e3.Ends != e3.Expires {
-			t.Fatalf("waiting %+v", e3)
+			t.Fatalf("got waiter %+v", e3)
 		}
 	}},
 	{name: "a_list_of_all_has_each_name_in_use_once", needs: inspect, run: func(t *trial) {
@@ -263,23 +263,23 @@ var breakPromises = []promise{
 		var seen int
 		for st, err := range in.List(t.ctx, "") {
 			if err != nil {
-				continue // another test's, in the same backing
+				continue // a name of another test, in the same backing
 			}
 			switch st.Name {
 			case held:
 				seen++
 				if len(st.Entries) != 1 || st.Entries[0].ID != h.ID {
-					t.Fatalf("entries %+v", st.Entries)
+					t.Fatalf("got entries %+v", st.Entries)
 				}
 			case free:
-				t.Fatal("a name that is free is listed")
+				t.Fatal("a free name is listed")
 			}
 		}
 		if seen != 1 {
-			t.Fatalf("the name that is held is listed %d times", seen)
+			t.Fatalf("the held name is listed %d times, want once", seen)
 		}
 		for range in.List(t.ctx, "") {
-			break // stopping early is fine
+			break // stopping early is allowed
 		}
 	}},
 }
@@ -288,12 +288,12 @@ func (c *client) breakHold(h *held, reason string, now bool) error {
 	c.t.Helper()
 	in, ok := c.Store.(store.Inspector)
 	if !ok {
-		c.t.Fatalf("the store is no Inspector, and its Description does not say that it lacks %q", store.PromiseInspect)
+		c.t.Fatalf("the store is no Inspector, but its Description does not say that it lacks %q", store.PromiseInspect)
 	}
 	return in.BreakHold(c.t.ctx, store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Reason: reason, Now: now})
 }
 
-// breaks breaks what is there.
+// breaks breaks a hold that must exist.
 func (t *trial) breaks(c *client, h *held, reason string, now bool) {
 	t.Helper()
 	if err := c.breakHold(h, reason, now); err != nil {
@@ -301,8 +301,8 @@ func (t *trial) breaks(c *client, h *held, reason string, now bool) {
 	}
 }
 
-// An operator breaks a hold, so that the next is granted at once, and gets no answer. The break is repeated
-// until it is answered: then the owner's next renewal is lost.
+// repeatedBreak: an operator breaks a hold with Now, and gets no answer. It repeats the break until it is
+// answered: then the owner's next renewal is lost.
 func repeatedBreak(t *trial, c Linked, after int) {
 	if why, lacks := t.d.Lacks[store.PromiseInspect]; lacks {
 		t.Skipf("the store lacks %q: %s", store.PromiseInspect, why)
@@ -321,10 +321,10 @@ func repeatedBreak(t *trial, c Linked, after int) {
 		return err
 	}
 	if renewed() != nil {
-		panic(tooSlow) // it is lost before it is broken
+		panic(tooSlow) // the hold was lost before the break
 	}
 	operator := there.(store.Inspector)
-	MustList(t, operator, h.Name) // so that it has done what it does only once
+	MustList(t, operator, h.Name) // so that it has done its one-time work
 	link.MuteAfter(after)
 	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
@@ -344,5 +344,5 @@ func repeatedBreak(t *trial, c Linked, after int) {
 		err := operator.BreakHold(ctx, b)
 		return err == nil || store.Definite(err)
 	})
-	t.isLost(renewed(), "renewal of a hold that was removed")
+	t.isLost(renewed(), "renewal of a removed hold")
 }

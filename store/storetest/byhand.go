@@ -12,7 +12,7 @@ import (
 // The following helpers are for a store's own tests of single operations, in
 // addition to Run. Each ends the test if it fails.
 
-// Mutex is a claim of process p for all of a name, to be waited for, with a
+// Mutex returns a claim of process p for all of a name, which waits and has a
 // fresh id.
 func Mutex(p store.Process, name string) store.Claim {
 	return store.Claim{
@@ -21,7 +21,7 @@ func Mutex(p store.Process, name string) store.Claim {
 	}
 }
 
-// MustAsk is the answer to a claim, which is no error.
+// MustAsk returns the answer to a claim.
 func MustAsk(t testing.TB, s store.Store, c store.Claim) store.Answer {
 	t.Helper()
 	a, err := AskUntilAnswered(t, s, c)
@@ -31,14 +31,14 @@ func MustAsk(t testing.TB, s store.Store, c store.Claim) store.Answer {
 	return a
 }
 
-// AskUntilAnswered asks, and again if the store gave up waiting for its server, as a busy machine can have it do.
+// AskUntilAnswered asks, and again if the store gave up waiting for its server, as can happen on a busy machine.
 func AskUntilAnswered(t testing.TB, s store.Store, c store.Claim) (a store.Answer, err error) {
 	_, err = UntilAnswered(func() (err error) { a, err = s.Ask(t.Context(), c); return err })
 	return a, err
 }
 
-// UntilAnswered calls f, an operation of a store, and again if that gave up waiting for its server. It returns how often it did, and the
-// newest error: an operation that was called again may have been done before.
+// UntilAnswered calls f, an operation of a store, and again if the store gave up waiting for its server. It returns how
+// often it called f, and the newest error: an operation that was called again may have been done before.
 func UntilAnswered(f func() error) (calls int, err error) {
 	for deadline := time.Now().Add(patience); ; {
 		before := store.Now()
@@ -49,7 +49,7 @@ func UntilAnswered(f func() error) (calls int, err error) {
 	}
 }
 
-// MustHold is the hold of a claim that is granted at once.
+// MustHold returns the hold of a claim that must be granted at once.
 func MustHold(t testing.TB, s store.Store, c store.Claim) store.Hold {
 	t.Helper()
 	a := MustAsk(t, s, c)
@@ -64,11 +64,11 @@ func IsLostFor(t testing.TB, reason string, err error, what string) {
 	t.Helper()
 	var lost *store.LostError
 	if !errors.As(err, &lost) || lost.Reason != reason {
-		t.Fatalf("%s of a broken hold: %v, want a LostError with the reason %q", what, err, reason)
+		t.Fatalf("%s of a broken hold: got %v, want a LostError with the reason %q", what, err, reason)
 	}
 }
 
-// MustList is what the store lists of a name, also while the test is cleaned up.
+// MustList returns what the store lists of a name. It also works during the cleanup of the test.
 func MustList(t testing.TB, s store.Inspector, name string) store.State {
 	t.Helper()
 	st, ok := list(t, context.WithoutCancel(t.Context()), s, name)

@@ -7,7 +7,7 @@ var checkPromises = []promise{
 		all := t.check(t.client())
 		for _, f := range all {
 			if f.About == "" || f.Text() == "" {
-				t.Errorf("about %q: %q: want both what was looked at and what was found", f.About, f.Text())
+				t.Errorf("finding %q: %q: want both what was checked and what was found", f.About, f.Text())
 			}
 		}
 	}},
@@ -16,7 +16,7 @@ var checkPromises = []promise{
 		h := a.take(a.lock(name))
 		for _, f := range t.check(a) {
 			if f.Err != nil {
-				t.Errorf("%s: %s, and locks work", f.About, f.Text())
+				t.Errorf("%s: %s, although locks work", f.About, f.Text())
 			}
 		}
 		h.release()
@@ -28,7 +28,7 @@ func (t *trial) check(c *client) []store.Finding {
 	t.Helper()
 	all := c.Store.(store.Checker).Check(t.ctx)
 	if len(all) == 0 {
-		t.Fatal("the check found nothing: what did it look at?")
+		t.Fatal("the check has no findings")
 	}
 	return all
 }

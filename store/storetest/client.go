@@ -21,7 +21,7 @@ type client struct {
 	proc store.Process
 
 	mu            sync.Mutex
-	notifications []store.Notification       // but the zero ones
+	notifications []store.Notification       // except zero ones
 	waits         map[store.ID]store.Instant // from when the position of a waiting claim counts
 }
 
@@ -30,7 +30,7 @@ func (t *trial) client() *client {
 	t.Helper()
 	c := &client{t: t, Store: t.open(t.T), proc: store.NewProcess()}
 	if l, ok := c.Store.(store.LossTeller); ok {
-		l.TellLosses(func(id store.ID, why error) { t.Errorf("told of a loss that nothing has caused: %v: %v", id, why) })
+		l.TellLosses(func(id store.ID, why error) { t.Errorf("got a loss of %v that nothing caused: %v", id, why) })
 	}
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
@@ -82,7 +82,7 @@ func random() string {
 	return hex.EncodeToString(b)
 }
 
-// With these a claim differs from the plain one.
+// These change a claim from the default one.
 func try(c *store.Claim) { c.Try = true }
 func ttl(d time.Duration) func(*store.Claim) {
 	return func(c *store.Claim) { c.TTL, c.PositionTTL = d, min(d, c.PositionTTL) }
@@ -116,7 +116,8 @@ func (c *client) slots(name string, limit, weight int64, with ...func(*store.Cla
 	return claim
 }
 
-// askKept asks. A waiter whose position may have lapsed, as the machine was slow, ends the trial.
+// askKept asks. If the position of a waiter may have lapsed because the machine was slow, it ends
+// the trial as inconclusive.
 func (c *client) askKept(claim store.Claim) (store.Answer, error) {
 	c.mu.Lock()
 	last, waits := c.waits[claim.ID]
@@ -128,8 +129,8 @@ func (c *client) askKept(claim store.Claim) (store.Answer, error) {
 	return a, err
 }
 
-// ask must be answered. Where claims share a session, which has to be there first,
-// it can take longer than the claim lasts.
+// ask asks, and needs an answer. Where claims share a session, which must begin
+// first, the ask can take longer than the claim lasts.
 func (c *client) ask(claim store.Claim) store.Answer {
 	c.t.Helper()
 	before := store.Now()
@@ -138,7 +139,7 @@ func (c *client) ask(claim store.Claim) store.Answer {
 		panic(tooSlow)
 	}
 	if err != nil {
-		c.t.Fatalf("ask: %v, want an answer", err)
+		c.t.Fatalf("ask: got %v, want an answer", err)
 	}
 	c.mu.Lock()
 	delete(c.waits, claim.ID)
@@ -153,7 +154,7 @@ func (c *client) ask(claim store.Claim) store.Answer {
 	return a
 }
 
-// checkAnswer checks what is so of every answer.
+// checkAnswer checks what holds for every answer.
 func checkAnswer(t *trial, claim store.Claim, a store.Answer) {
 	t.Helper()
 	switch {
@@ -162,24 +163,24 @@ func checkAnswer(t *trial, claim store.Claim, a store.Answer) {
 	case a.Granted && (a.N < 1 || a.N > claim.Tokens()):
 		t.Fatalf("granted with a block of %d, want 1 to %d", a.N, claim.Tokens())
 	case a.Granted && (a.Weight < claim.Weight || a.Want < a.Weight):
-		t.Fatalf("granted with a weight of %d that wants %d, asked for %d", a.Weight, a.Want, claim.Weight)
+		t.Fatalf("granted with weight %d and wanted weight %d, want %d", a.Weight, a.Want, claim.Weight)
 	case a.Granted && a.Last < a.Token+int64(a.N)-1:
-		t.Fatalf("granted token %d and told %d as the newest", a.Token, a.Last)
+		t.Fatalf("granted token %d, but %d is reported as the newest", a.Token, a.Last)
 	case a.Granted && a.TTL < claim.TTL && a.From == 0:
 		t.Fatalf("granted for %v, want at least the %v asked for", a.TTL, claim.TTL)
 	case a.Granted && a.TTL >= claim.TTL+t.d.Tick && a.From == 0:
 		t.Fatalf("granted for %v, want %v rounded up to a multiple of %v", a.TTL, claim.TTL, t.d.Tick)
 	case !a.Granted && !claim.Try && a.From == 0 && t.lacks(store.PromiseExpiry) && !t.lacks(store.PromiseNotificationToken):
 		// A grant that is notified with its token counts from then, not from the ask.
-		t.Fatal("waits, and is not told from when its session keeps the position")
+		t.Fatal("the answer to a waiter does not say from when its session keeps the position")
 	case !a.Granted && a.Token != 0:
-		t.Fatalf("refused with token %d", a.Token)
+		t.Fatalf("refused, but with token %d", a.Token)
 	case !a.Granted && a.Holding+a.Waiting == 0:
-		t.Fatal("refused, and nobody is told to be in the way")
+		t.Fatal("refused, but without a holder or waiter that blocks")
 	case !a.Granted && !t.lacks(store.PromiseHolders) && len(a.Holders) != min(a.Holding, store.MaxHolders):
-		t.Fatalf("refused: %d holders told of %d", len(a.Holders), a.Holding)
+		t.Fatalf("refused: got %d of %d holders", len(a.Holders), a.Holding)
 	case a.Until < 0:
-		t.Fatalf("refused: until %v", a.Until)
+		t.Fatalf("refused: got until %v", a.Until)
 	}
 }
 
@@ -189,11 +190,11 @@ type held struct {
 	claim store.Claim
 	store.Hold
 	n             int           // tokens drawn
-	from          store.Instant // from when it counts, if not from before
+	from          store.Instant // from when its time counts; 0: from before
 	before, after time.Time     // just before the ask was sent, and when it was answered
 }
 
-// take asks for what must be granted.
+// take asks for a claim that must be granted.
 func (c *client) take(claim store.Claim) *held {
 	c.t.Helper()
 	before := time.Now()
@@ -205,7 +206,7 @@ func (c *client) take(claim store.Claim) *held {
 	return &held{c: c, claim: claim, Hold: h, n: a.N, from: a.From, before: before, after: time.Now()}
 }
 
-// refused asks for what must be refused.
+// refused asks for a claim that must be refused.
 func (c *client) refused(claim store.Claim) store.Answer {
 	c.t.Helper()
 	a := c.ask(claim)
@@ -215,15 +216,15 @@ func (c *client) refused(claim store.Claim) store.Answer {
 	return a
 }
 
-// lost asks for what must be lost.
+// lost asks for a claim that must be lost.
 func (c *client) lost(claim store.Claim) {
 	c.t.Helper()
 	if a, err := c.Ask(c.t.ctx, claim); !errors.Is(err, store.ErrLost) {
-		c.t.Fatalf("ask: %+v, %v, want ErrLost", a, err)
+		c.t.Fatalf("ask: got %+v, %v, want ErrLost", a, err)
 	}
 }
 
-// push renews with a TTL, and returns what became of it.
+// push renews with a TTL, and returns the error.
 func (h *held) push(d time.Duration) error {
 	h.c.t.Helper()
 	return h.renewal(d).Err
@@ -246,20 +247,20 @@ func (c *client) renewal(h store.Hold) store.Renewal {
 	c.t.Helper()
 	out := c.Renew(c.t.ctx, []store.Hold{h})
 	if len(out) != 1 {
-		c.t.Fatalf("%d renewals for one hold", len(out))
+		c.t.Fatalf("got %d renewals for one hold", len(out))
 	}
 	return out[0]
 }
 
-// renewed renews what must still be held.
+// renewed renews a hold that must not be lost.
 func (h *held) renewed() {
 	h.c.t.Helper()
 	if err := h.push(h.claim.TTL); err != nil {
-		h.c.t.Fatalf("renew: %v, want it still held", err)
+		h.c.t.Fatalf("renewal: got %v, want it held", err)
 	}
 }
 
-// release gives back what must still be held.
+// release releases a hold that must not be lost.
 func (h *held) release() {
 	h.c.t.Helper()
 	if err := h.c.Release(h.c.t.ctx, h.Hold); err != nil {
@@ -267,23 +268,23 @@ func (h *held) release() {
 	}
 }
 
-// withdraw releases with token 0, which is always nil.
+// withdraw releases with token 0, which never fails.
 func (c *client) withdraw(claim store.Claim) {
 	c.t.Helper()
 	if err := c.Release(c.t.ctx, store.Hold{Name: claim.Name, ID: claim.ID, Announce: claim.Announce}); err != nil {
-		c.t.Fatalf("release with token 0: %v, want nil", err)
+		c.t.Fatalf("release with token 0: got %v, want nil", err)
 	}
 }
 
 func (t *trial) isLost(err error, what string) {
 	t.Helper()
 	if !errors.Is(err, store.ErrLost) {
-		t.Fatalf("%s: %v, want ErrLost", what, err)
+		t.Fatalf("%s: got %v, want ErrLost", what, err)
 	}
 }
 
-// state is what List shows of the name; ok is false when there are no entries,
-// and when the store cannot list.
+// state returns what List shows of the name; ok is false if there are no
+// entries, or the store cannot list.
 func (t *trial) state(name string) (st store.State, ok bool) {
 	t.Helper()
 	if t.lacks(store.PromiseInspect) {
@@ -294,13 +295,14 @@ func (t *trial) state(name string) (st store.State, ok bool) {
 	}
 	in, is := t.eyes.Store.(store.Inspector)
 	if !is {
-		t.Fatalf("the store is no Inspector, and its Description does not say that it lacks %q", store.PromiseInspect)
+		t.Fatalf("the store is no Inspector, but its Description does not say that it lacks %q", store.PromiseInspect)
 	}
 	return list(t, t.ctx, in, name)
 }
 
-// list is what List yields of a name, or first of all of them. A busy machine may lose
-// a connection; a read may be repeated.
+// list returns what List yields for a name, or the first state if name is empty. It
+// repeats the read while the store is unavailable: a busy machine may lose a
+// connection.
 func list(t testing.TB, ctx context.Context, in store.Inspector, name string) (st store.State, ok bool) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -314,7 +316,7 @@ func list(t testing.TB, ctx context.Context, in store.Inspector, name string) (s
 	}
 }
 
-// listed is list, asked once.
+// listed is list without repeats.
 func listed(t testing.TB, ctx context.Context, in store.Inspector, name string) (st store.State, ok bool, err error) {
 	t.Helper()
 	for s, err := range in.List(ctx, name) {
@@ -325,7 +327,7 @@ func listed(t testing.TB, ctx context.Context, in store.Inspector, name string) 
 			return s, true, nil
 		}
 		if s.Name != name || ok {
-			t.Fatalf("list of %q shows %q", name, s.Name)
+			t.Fatalf("the list of %q has %q", name, s.Name)
 		}
 		st, ok = s, true
 	}
@@ -347,11 +349,11 @@ func (t *trial) entries(name string, want ...store.ID) {
 		}
 	}
 	if !slices.Equal(have, want) {
-		t.Fatalf("%d entries, want %d:\nhave %v\nwant %v", len(have), len(want), have, want)
+		t.Fatalf("got %d entries, want %d:\ngot %v\nwant %v", len(have), len(want), have, want)
 	}
 }
 
-// entry is what List shows of one entry. It needs PromiseInspect.
+// entry returns what List shows of one entry. It needs PromiseInspect.
 func (t *trial) entry(name string, id store.ID) (store.Entry, bool) {
 	t.Helper()
 	st, _ := t.state(name)
@@ -363,13 +365,13 @@ func (t *trial) entry(name string, id store.ID) (store.Entry, bool) {
 	return store.Entry{}, false
 }
 
-// expired waits until the entry of the claim has expired for its owner, and
-// does nothing that could drop it.
+// expired waits until the entry of the claim has expired for its owner, without
+// an operation that could drop it.
 func (t *trial) expired(claim store.Claim) {
 	t.Helper()
 	if t.lacks(store.PromiseInspect) {
 		d := max(claim.TTL, claim.PositionTTL)
-		d += d/8 + 2*t.d.Tick + 50*time.Millisecond // the store's clock may be a little slow
+		d += d/8 + 2*t.d.Tick + 50*time.Millisecond // the store's clock may be slightly slow
 		time.Sleep(d)
 		t.judge.waits(d)
 		return
@@ -380,8 +382,8 @@ func (t *trial) expired(claim store.Claim) {
 	})
 }
 
-// empty checks that nothing is left of the name: nothing listed, and a claim
-// for all of it, with whatever limit, is granted at once.
+// empty checks that nothing is left of the name: nothing is listed, and a claim
+// for all of it, with any limit, is granted at once.
 func (t *trial) empty(name string) {
 	t.Helper()
 	t.entries(name)

@@ -25,7 +25,7 @@ var crowdPromises = []promise{
 			a, err := c.Ask(t.ctx, claim)
 			switch {
 			case err != nil:
-				t.crowdErrorf(err, "try: %v, want granted or refused", err)
+				t.crowdErrorf(err, "try: got %v, want granted or refused", err)
 			case a.Granted:
 				won.Add(1)
 				winner <- &held{c: c, claim: claim, Hold: store.Hold{Name: name, ID: claim.ID, Token: a.Token, TTL: t.long}}
@@ -34,7 +34,7 @@ var crowdPromises = []promise{
 			}
 		})
 		if won.Load() != 1 || refused.Load() != 99 {
-			t.Fatalf("%d granted and %d refused, want 1 and 99", won.Load(), refused.Load())
+			t.Fatalf("got %d granted and %d refused, want 1 and 99", won.Load(), refused.Load())
 		}
 		h := <-winner
 		t.entries(name, h.ID)
@@ -49,17 +49,17 @@ var crowdPromises = []promise{
 			c := clients[i%len(clients)]
 			a, err := c.Ask(t.ctx, c.slots(name, 10, 1, try))
 			if err != nil {
-				t.crowdErrorf(err, "try: %v, want granted or refused", err)
+				t.crowdErrorf(err, "try: got %v, want granted or refused", err)
 			}
 			if a.Granted {
 				won.Add(1)
 			}
 		})
 		if won.Load() != 10 {
-			t.Fatalf("%d granted of 10", won.Load())
+			t.Fatalf("got %d granted, want 10", won.Load())
 		}
 	}},
-	{name: "nobody_is_inside_with_a_writer_and_no_count_is_lost", run: func(t *trial) {
+	{name: "no_claim_is_held_beside_a_writer_and_no_count_is_lost", run: func(t *trial) {
 		name := t.name()
 		const workers, rounds = 6, 10
 		var clients []*client
@@ -67,7 +67,7 @@ var crowdPromises = []promise{
 			clients = append(clients, t.client())
 		}
 		var writers, readers atomic.Int32
-		var count, writes atomic.Int32 // count is read and written apart: only the store's lock saves it
+		var count, writes atomic.Int32 // count is read and written separately: only the store's lock protects it
 		var last atomic.Int64
 		t.crowd(workers, func(i int) {
 			c := clients[i]
@@ -83,10 +83,10 @@ var crowdPromises = []promise{
 				}
 				if write {
 					if w, r := writers.Add(1), readers.Load(); w != 1 || r != 0 {
-						t.crowdSaw("%d writers and %d readers inside", w, r)
+						t.crowdSaw("%d writers and %d readers hold the lock", w, r)
 					}
 					if before := last.Swap(h.Token); before >= h.Token && !t.lacks(store.PromiseTokens) {
-						t.crowdSaw("token %d after %d", h.Token, before)
+						t.crowdSaw("got token %d after %d, want a larger one", h.Token, before)
 					}
 					was := count.Load()
 					time.Sleep(100 * time.Microsecond)
@@ -96,11 +96,11 @@ var crowdPromises = []promise{
 				} else {
 					readers.Add(1)
 					if w := writers.Load(); w != 0 {
-						t.crowdSaw("%d writers inside with a reader", w)
+						t.crowdSaw("%d writers hold the lock together with a reader", w)
 					}
 					readers.Add(-1)
 				}
-				if t.expires(claim, h.from) { // then another may have been inside with it
+				if t.expires(claim, h.from) { // then another may have held the name too
 					t.judge.vain.Store(true)
 				}
 				if err := c.Release(t.ctx, h.Hold); err != nil && (!errors.Is(err, store.ErrLost) || !t.expires(claim, h.from)) {
@@ -109,11 +109,11 @@ var crowdPromises = []promise{
 			}
 		})
 		if count.Load() != writes.Load() {
-			t.Fatalf("counted %d of %d writes", count.Load(), writes.Load())
+			t.Fatalf("counted %d writes, want %d", count.Load(), writes.Load())
 		}
 		t.empty(name)
 	}},
-	{name: "a_withdrawal_that_races_a_grant_loses_no_room", run: func(t *trial) {
+	{name: "a_withdrawal_that_races_a_grant_loses_no_slot", run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		for range 25 {
 			h := a.take(a.lock(name))
@@ -152,26 +152,26 @@ func (t *trial) crowd(n int, f func(i int)) {
 	t.crowdEnded()
 }
 
-// crowdErrorf fails the trial for an error of one of a crowd. If the store had no answer in time, as a busy machine can have it, the trial is
-// inconclusive. It may be called from any goroutine; crowdEnded ends the trial.
+// crowdErrorf fails the trial for an error of a member of a crowd. If the store had no answer in time, as can happen on
+// a busy machine, the trial is inconclusive. It may be called from any goroutine; crowdEnded ends the trial.
 func (t *trial) crowdErrorf(err error, format string, args ...any) {
 	t.Helper()
 	if errors.Is(err, store.ErrUnavailable) && t.judge.unanswered.Load() {
-		t.Logf("too slow to tell whether this is wrong: "+format, args...)
+		t.Logf("too slow to judge this: "+format, args...)
 		t.judge.vain.Store(true)
 		return
 	}
 	t.Errorf(format, args...)
 }
 
-// crowdSaw notes what fails the trial, unless a hold has expired before it was given back: then the trial is inconclusive.
+// crowdSaw notes a failure of the trial. If a hold expired before its release, the trial is inconclusive instead.
 func (t *trial) crowdSaw(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.saw = append(t.saw, fmt.Sprintf(format, args...))
 }
 
-// crowdEnded ends a trial in which one of a crowd has failed.
+// crowdEnded ends a trial in which a member of a crowd has failed.
 func (t *trial) crowdEnded() {
 	t.Helper()
 	if t.Failed() {
@@ -183,15 +183,15 @@ func (t *trial) crowdEnded() {
 	}
 }
 
-// inCrowd asks until it is granted; it may be called from any goroutine. It
-// returns nil when something is wrong.
+// inCrowd asks until the claim is granted. It may be called from any goroutine.
+// It returns nil if something is wrong.
 func (c *client) inCrowd(claim store.Claim) *held {
 	last := store.Now()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		sent := store.Now()
 		a, err := c.Ask(c.t.ctx, claim)
 		if errors.Is(err, store.ErrLost) && c.t.expires(claim, last) {
-			c.t.judge.vain.Store(true) // its position may have lapsed, as the machine was slow
+			c.t.judge.vain.Store(true) // its position may have lapsed because the machine was slow
 			return nil
 		}
 		if err != nil {
@@ -203,6 +203,6 @@ func (c *client) inCrowd(claim store.Claim) *held {
 			return &held{c: c, claim: claim, Hold: store.Hold{Name: claim.Name, ID: claim.ID, Token: a.Token, TTL: claim.TTL}, from: last}
 		}
 	}
-	c.t.crowdErrorf(store.ErrUnavailable, "not granted in %v", patience) // what keeps it out may be an operation that was not answered
+	c.t.crowdErrorf(store.ErrUnavailable, "not granted in %v", patience) // it may be blocked by an operation that was not answered
 	return nil
 }

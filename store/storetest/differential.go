@@ -19,72 +19,72 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// Clocked is a store whose clock a test sets.
+// Clocked is a store whose clock the test sets.
 type Clocked struct {
-	// Open makes a fresh backing, in which each operation takes its time from
-	// clock and from nothing else, and returns a function that opens one more
-	// store object over it. clock may be called from any goroutine.
+	// Open makes a fresh backing, in which each operation takes its time only
+	// from clock, and returns a function that opens one more store object over
+	// it. clock may be called from any goroutine.
 	Open func(t *testing.T, clock func() queue.Time) func() store.Store
 
-	// TwoClocks says that expiries are kept on another clock than the one that
-	// tokens begin with. Else both parts of a Time are the same, and sometimes
-	// are set back a little.
+	// TwoClocks says that expiries are on another clock than the one that
+	// tokens begin with. Otherwise both parts of a Time are the same, and are
+	// sometimes set back a little.
 	TwoClocks bool
 
-	// OneFloor says that the store keeps one newest token for all idle names,
-	// not one for each.
+	// OneFloor says that the store keeps one newest token for all idle names
+	// together, not one for each.
 	OneFloor bool
 
-	// Stored reads what the store keeps of a name, every field of it: the
-	// state is then compared after each step, not only what List shows of it.
-	// It may be nil.
+	// Stored reads every field that the store keeps of a name: then the whole
+	// state is compared after each step, not only what List shows. It may be
+	// nil.
 	Stored func(t *testing.T, s store.Store, name string) queue.Queue
 
-	// TooRare returns what the test has seen too little of for that many steps: the comparison goes on then, as it does
-	// where chance has brought about too little of what it counts itself. It may be nil.
+	// TooRare returns the cases that have occurred too rarely for that many steps: the comparison then goes on, as it
+	// does for the cases that it counts itself. It may be nil.
 	TooRare func(steps int) []string
 }
 
-// Differential runs random operations against the store and against package queue, one by one and at the same
-// moment, and compares answers, notifications and entries after each: HOLDFAST_TEST_STEPS of them, 10,000 by
-// default, from HOLDFAST_TEST_SEED or a random seed. If too few of the important cases have occurred by then it
-// goes on, and fails if four times as many steps are not enough either. After an operation for which the store gave up waiting for its server
-// it goes on with a fresh backing, five times at most. Years pass in it, and at its end come
-// many at once. A store that matches a hold without its token, or keeps a position for longer than it was asked
-// to, is too far from the rule to be compared.
+// Differential runs random operations against the store and against package queue, one by one and at the same moment,
+// and compares answers, notifications and entries after each: HOLDFAST_TEST_STEPS of them, 10,000 by default, from
+// HOLDFAST_TEST_SEED or a random seed. If too few of the important cases have occurred by then it goes on, and fails if
+// four times as many steps are not enough either. After an operation for which the store gave up waiting for its server
+// it goes on with a fresh backing, five times at most. Years pass in it, and it ends with a crowd on one name. A store
+// that matches a hold without its token, or keeps a position for longer than it was asked to, is too far from the rule
+// to be compared.
 func Differential(t *testing.T, c Clocked) { t.Helper(); differential(t, c, nil) }
 
 func differential(t *testing.T, c Clocked, by *Sessioned) {
 	t.Helper()
 	seed := uint64(setting(t, "HOLDFAST_TEST_SEED", int64(rand.Uint32())))
 	many := int64(10_000)
-	if by != nil { // each takes a few requests
+	if by != nil { // each step takes a few requests
 		many = 3000
 	}
 	steps := int(setting(t, "HOLDFAST_TEST_STEPS", many))
 	t.Logf("HOLDFAST_TEST_SEED=%d HOLDFAST_TEST_STEPS=%d", seed, steps)
 	for d, again := newDuel(t, c, by, seed, 0, map[string]int{}), 0; !d.inTime(steps); again++ {
 		if again == 5 {
-			t.Fatal("an operation was not answered, five times: this machine is too busy, or the store waits for what does not come")
+			t.Fatal("an operation got no answer, five times: this machine is too busy, or the store waits forever")
 		}
 		for _, s := range d.sides {
-			_ = s.Close() // it may not be answered either
+			_ = s.Close() // it may be unanswered too
 		}
 		d.sides = nil
 		seed++
-		t.Logf("from step %d on as with HOLDFAST_TEST_SEED=%d", d.steps, seed)
+		t.Logf("from step %d on the same as with HOLDFAST_TEST_SEED=%d", d.steps, seed)
 		d = newDuel(t, c, by, seed, d.steps, d.counts)
 	}
 }
 
-// inTime compares until so many steps are done, and reports whether the store has answered all. It is not known whether an operation is
-// done that was not answered, or still will be: the steps that are left then need a fresh backing.
+// inTime compares until that many steps are done, and reports whether the store has answered all operations. An
+// unanswered operation may have been done, or may be done later: the remaining steps then need a fresh backing.
 func (d *duel) inTime(steps int) bool {
 	d.t.Helper()
 	return inTime(func() {
 		d.begin()
 		floors := d.floors()
-		// Chance may bring about too little in so many steps: then we go on until it has.
+		// By chance, some cases may be too rare in that many steps: then go on until they are not.
 		for ; d.steps < steps || d.steps < 4*steps && len(d.tooRare(floors, steps)) > 0; d.steps++ {
 			d.turn()
 			if d.steps%500 == 0 {
@@ -103,8 +103,8 @@ func (d *duel) answered(before store.Instant, errs ...error) {
 		d.judge.answered(before, err)
 	}
 	if d.judge.late() {
-		d.t.Logf("step %d: too slow to tell whether this is wrong: %v", d.steps, errors.Join(errs...))
-		d.counts = d.counted // what was not answered was not compared
+		d.t.Logf("step %d: too slow to judge this: %v", d.steps, errors.Join(errs...))
+		d.counts = d.counted // an unanswered operation was not compared
 		panic(tooSlow)
 	}
 }
@@ -122,7 +122,7 @@ func setting(t *testing.T, name string, or int64) int64 {
 	return n
 }
 
-// A duel is a store and the model, and what was sent to both.
+// A duel is a store, the model, and the operations sent to both.
 type duel struct {
 	t     *testing.T
 	c     Clocked
@@ -133,7 +133,7 @@ type duel struct {
 	judge judge
 
 	model *model
-	sides []*side // a process each
+	sides []*side // one for each process
 	names []*subject
 	unit  time.Duration // all durations are a few of these
 	sent  op            // the newest
@@ -147,7 +147,7 @@ type duel struct {
 
 	unlooked bool // see unseen
 
-	// Of a store that is compared by its sessions:
+	// For a store that is compared by its sessions:
 	c2      *Sessioned // else nil
 	learned map[store.ID]*pairing
 	drawn   map[drawnBy]*pairing
@@ -158,7 +158,7 @@ type duel struct {
 type side struct {
 	store.Store
 	proc store.Process
-	want []store.Notification // what the model says it was sent
+	want []store.Notification // what the model sent to it
 	mu   sync.Mutex
 	got  []store.Notification
 	news chan struct{}
@@ -176,7 +176,7 @@ func newDuel(t *testing.T, c Clocked, by *Sessioned, seed uint64, steps int, cou
 		d.learned, d.drawn, d.order = map[store.ID]*pairing{}, map[drawnBy]*pairing{}, map[string][]*pairing{}
 	}
 	if c.TwoClocks {
-		d.time.Clock = -5_000_000 // such a clock may start anywhere
+		d.time.Clock = -5_000_000 // this clock may start at any time
 	}
 	open := c.Open(t, d.clock)
 	for i := range 3 {
@@ -192,7 +192,7 @@ func newDuel(t *testing.T, c Clocked, by *Sessioned, seed uint64, steps int, cou
 	})
 	d.d = d.sides[0].Describe()
 	d.unit = (max(d.d.MinTTL, 40*d.d.Tick) + d.d.Tick - 1) / d.d.Tick * d.d.Tick
-	if by != nil { // nothing may be over before the comparison is
+	if by != nil { // no session may end before the comparison does
 		d.unit = (max(d.d.MinTTL, 10*time.Minute) + d.d.Tick - 1) / d.d.Tick * d.d.Tick
 	}
 	d.model = newModel(c.OneFloor)
@@ -201,7 +201,7 @@ func newDuel(t *testing.T, c Clocked, by *Sessioned, seed uint64, steps int, cou
 	return d
 }
 
-// begin has each process hear of its notifications.
+// begin makes each process watch for its notifications.
 func (d *duel) begin() {
 	d.t.Helper()
 	for i, s := range d.sides {
@@ -250,7 +250,7 @@ func (s *side) hear(h store.Notification) {
 	}
 }
 
-// do sends an operation to both and compares.
+// do sends an operation to both the store and the model, and compares.
 func (d *duel) do(o op) {
 	d.t.Helper()
 	now := d.clock()
@@ -270,7 +270,7 @@ func (d *duel) do(o op) {
 		d.level(o, &have, &want)
 	}
 	if !reflect.DeepEqual(have, want) {
-		d.fail("the store answers\n%s\nthe model answers\n%s", have, want)
+		d.fail("got from the store\n%s\nwant as from the model\n%s", have, want)
 	}
 	d.notifications(woken)
 	if !d.unlooked {
@@ -311,7 +311,7 @@ func (d *duel) send(o op) outcome {
 			out.Errs = append(out.Errs, errorText(r.Err))
 			out.Renewals = append(out.Renewals, returnedOf(r))
 			if r.Err == nil && r.From == 0 && r.TTL != o.holds[i].TTL {
-				d.fail("renewed for %v, asked for %v", r.TTL, o.holds[i].TTL)
+				d.fail("renewed for %v, want %v", r.TTL, o.holds[i].TTL)
 			}
 		}
 		return out
@@ -328,12 +328,12 @@ func (d *duel) send(o op) outcome {
 		if !d.chance(50) {
 			return one(store.Answer{}, s.Release(ctx, o.holds[0]))
 		}
-		// The same together with a hold that does not exist.
+		// The same hold, together with one that does not exist.
 		batch := []store.Hold{o.holds[0], {Name: "storetest/" + random(), ID: s.proc.NewID(), Token: 1}}
 		out := s.ReleaseAll(ctx, batch)
 		d.answered(before, out...)
 		if !errors.Is(out[1], store.ErrLost) {
-			d.fail("release of what is not there: %v", out[1])
+			d.fail("release of a hold that does not exist: got %v", out[1])
 		}
 		return plain(store.Answer{}, out[0])
 	default:
@@ -341,7 +341,7 @@ func (d *duel) send(o op) outcome {
 	}
 }
 
-// returnedOf is the part of a renewal that concerns the hold.
+// returnedOf returns the part of a renewal that is compared.
 func returnedOf(r store.Renewal) store.Renewal {
 	if r.Err != nil {
 		return store.Renewal{}
@@ -349,7 +349,7 @@ func returnedOf(r store.Renewal) store.Renewal {
 	return store.Renewal{Weight: r.Weight, Want: r.Want, UpgradeToken: r.UpgradeToken, GiveUp: r.GiveUp}
 }
 
-// plain drops what a store is free in.
+// plain drops the fields in which stores may differ.
 func plain(a store.Answer, err error) outcome {
 	if err != nil {
 		return outcome{Errs: []string{errorText(err)}}
@@ -381,7 +381,7 @@ func errorText(err error) string {
 	return "neither lost nor a mismatch: " + err.Error()
 }
 
-// note keeps what was done, for the report of a failure.
+// note records an operation, for the report of a failure.
 func (d *duel) note(now queue.Time, o op, out outcome) {
 	d.history = append(d.history, fmt.Sprintf("step %d at %d: %s\n    %s", d.steps, now.Clock, o, out))
 	if len(d.history) > 4000 {
@@ -389,11 +389,11 @@ func (d *duel) note(now queue.Time, o op, out outcome) {
 	}
 }
 
-// fail prints the newest steps on the names of the last one.
+// fail prints the newest steps on the name of the last one.
 func (d *duel) fail(format string, args ...any) {
 	d.t.Helper()
 	var of []string
-	name := "" // of all names, if the newest step has none
+	name := "" // empty matches all names, if the newest step has none
 	if len(d.history) > 0 {
 		if _, after, ok := strings.Cut(d.history[len(d.history)-1], "name "); ok {
 			name, _, _ = strings.Cut(after, ",")

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// notifications waits for those that the model sent, and compares.
+// notifications waits for the notifications that the model sent, and compares.
 func (d *duel) notifications(woken []store.Notification) {
 	d.t.Helper()
 	if _, ok := d.sides[0].Store.(store.Watcher); !ok {
@@ -43,12 +43,12 @@ func (d *duel) notifications(woken []store.Notification) {
 				break
 			}
 			if len(got) >= len(want) {
-				d.fail("process %v got notifications\n%+v\nthe model sends it\n%+v", s.proc, got, want)
+				d.fail("process %v got notifications\n%+v\nwant as from the model\n%+v", s.proc, got, want)
 			}
 			select {
 			case <-s.news:
 			case <-limit:
-				d.fail("after %v process %v got notifications\n%+v\nthe model sends it\n%+v", patience, s.proc, got, want)
+				d.fail("after %v process %v got notifications\n%+v\nwant as from the model\n%+v", patience, s.proc, got, want)
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func (d *duel) compare(now queue.Time, name string) {
 		before := store.Now()
 		for st, err := range in.List(d.ctx, name) {
 			if d.answered(before, err); err != nil {
-				d.fail("list of %q: %v", name, err)
+				d.fail("list of %q: got %v", name, err)
 			}
 			have = normal(st)
 		}
@@ -73,7 +73,7 @@ func (d *duel) compare(now queue.Time, name string) {
 			have.Entries, want.Entries = timeless(have.Entries), timeless(want.Entries)
 		}
 		if !reflect.DeepEqual(have, want) {
-			d.fail("the store lists\n%+v\nthe model lists\n%+v", have, want)
+			d.fail("got the list\n%+v\nwant as from the model\n%+v", have, want)
 		}
 	}
 	if d.c.Stored != nil {
@@ -84,12 +84,12 @@ func (d *duel) compare(now queue.Time, name string) {
 			}
 		}
 		if !reflect.DeepEqual(have, want) {
-			d.fail("the store keeps\n%+v\nthe model keeps\n%+v", have, want)
+			d.fail("got the state\n%+v\nwant as from the model\n%+v", have, want)
 		}
 	}
 }
 
-// normal drops what means nothing when there are no entries.
+// normal drops the fields that mean nothing without entries.
 func normal(s store.State) store.State {
 	if len(s.Entries) == 0 {
 		return store.State{Name: s.Name}
@@ -97,8 +97,8 @@ func normal(s store.State) store.State {
 	return s
 }
 
-// last checks at the end that no notification is on its way that should not be: each
-// process is sent one more, and it is the next to arrive.
+// last checks at the end that no extra notification is on its way: each process is
+// sent one more, which must be the next to arrive.
 func (d *duel) last() {
 	d.t.Helper()
 	d.compareAll()
@@ -110,13 +110,13 @@ func (d *duel) last() {
 		d.do(op{kind: "ask", side: other, claim: held})
 		d.do(op{kind: "ask", side: i, claim: waits})
 		d.do(op{kind: "release", side: other, holds: []store.Hold{{Name: name, ID: held.ID, Token: d.model.token(name, held.ID)}}})
-		if d.c2 != nil { // it has no token before
+		if d.c2 != nil { // it learns its token with this ask
 			d.do(op{kind: "ask", side: i, claim: waits})
 		}
 		d.do(op{kind: "release", side: i, holds: []store.Hold{{Name: name, ID: waits.ID, Token: d.model.token(name, waits.ID)}}})
 		s.mu.Lock()
 		if len(s.got) > len(s.want) && d.c2 == nil {
-			d.fail("process %v got %d notifications, the model sent it %d", s.proc, len(s.got), len(s.want))
+			d.fail("process %v got %d notifications, want %d as from the model", s.proc, len(s.got), len(s.want))
 		}
 		s.mu.Unlock()
 	}
@@ -145,6 +145,6 @@ func (d *duel) compareAll() {
 		have[st.Name] = len(st.Entries)
 	}
 	if !reflect.DeepEqual(have, want) {
-		d.fail("the store lists %v, the model %v", have, want)
+		d.fail("got the list %v, want as from the model %v", have, want)
 	}
 }

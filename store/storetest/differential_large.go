@@ -7,11 +7,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// century is for how long the comparison goes on to have years pass: numbers of a server that are floating-point are exact for
-// longer, but not for ever.
+// century bounds how much time the comparison lets pass: a server's floating-point numbers are exact for longer, but
+// not for ever.
 const century = 100 * 365 * 24 * time.Hour
 
-// ages reports whether years may pass: on a store with a clock that the test sets, and with TTLs of more than some hours.
+// ages reports whether years may pass: the test must set the clock of the store, and its TTLs must go beyond some hours.
 func (d *duel) ages() bool {
 	return d.c2 == nil && d.d.MaxTTL > 4*time.Hour && time.Duration(d.clock().Wall-epoch)*time.Microsecond < century
 }
@@ -19,7 +19,7 @@ func (d *duel) ages() bool {
 // epoch is the time at which a comparison begins.
 const epoch = 1_700_000_000_000_000
 
-// years is a duration of an hour or more, and now and then the greatest TTL.
+// years returns a duration of about an hour or more, and sometimes the greatest TTL.
 func (d *duel) years() time.Duration {
 	by := []time.Duration{time.Hour, 24 * time.Hour, 30 * 24 * time.Hour, d.d.MaxTTL}[d.rng.IntN(4)]
 	if by = min(by, d.d.MaxTTL); d.chance(50) {
@@ -28,7 +28,8 @@ func (d *duel) years() time.Duration {
 	return by
 }
 
-// leap has the time pass that something is to last for still, if that is long: half of it, all of it, or all but a tick.
+// leap advances the clock by the remaining time of a random long-lived entry: by half of it, all of it, or all but a
+// tick.
 func (d *duel) leap() {
 	now := d.clock()
 	var far []time.Duration
@@ -55,18 +56,19 @@ func (d *duel) leap() {
 	d.advance(by / d.d.Tick * d.d.Tick)
 }
 
-// longName is a name of n bytes with a head and a tail.
+// longName returns a name of n bytes with a head and a tail.
 func longName(head, tail string, n int) string {
 	return head + strings.Repeat("n", n-len(head)-len(tail)) + tail
 }
 
-// crowd compares a name on which as many wait, are granted at once, are renewed in one batch and give back in another as
-// the contract speaks of; and a list of many names. The state is compared between these, and not after each step.
+// crowd compares a name with as many claims as the contract allows for: they wait, are granted at once, are renewed in
+// one batch and released in another. It also compares a list of many names. The state is compared between these phases,
+// not after each step.
 func (d *duel) crowd() {
 	d.t.Helper()
 	n, start := crowdOf(&d.d), time.Now()
 	if !d.d.InProcess {
-		n /= 3 // two operations of each are compared, and the suite has had so many
+		n /= 3 // each has two compared operations, and Run has tested the full number
 	}
 	defer func() { d.t.Logf("a crowd of %d took %v", n, time.Since(start).Round(time.Millisecond)) }()
 	name := longName("crowd/", random(), store.MaxName)
@@ -101,10 +103,10 @@ func (d *duel) crowd() {
 	d.compareAll()
 }
 
-// manyNames is how many names more are listed, at the end of a comparison, than those of it.
+// manyNames is how many additional names are listed at the end of a comparison.
 const manyNames = 120
 
-// unseen is do, without a look at the state that it meets and leaves.
+// unseen is do without comparing the state, or counting what it meets.
 func (d *duel) unseen(o op) {
 	d.t.Helper()
 	d.unlooked = true

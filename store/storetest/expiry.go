@@ -15,12 +15,12 @@ var expiryPromises = []promise{
 		dead := a.take(a.lock(name, ttl(t.short)))
 		next := b.wait(b.lock(name, try))
 		if next.Token <= dead.Token {
-			t.Fatalf("token %d after %d", next.Token, dead.Token)
+			t.Fatalf("got token %d after %d, want a larger one", next.Token, dead.Token)
 		}
 		next.release()
 		t.empty(name)
 	}},
-	{name: "a_waiter_gets_in_after_an_abandoned_hold", needs: deadlines, run: func(t *trial) {
+	{name: "a_waiter_is_granted_after_an_abandoned_hold_expires", needs: deadlines, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		a.take(a.lock(name, ttl(t.short)))
 		k := b.wait(b.lock(name))
@@ -28,7 +28,7 @@ var expiryPromises = []promise{
 		k.release()
 		t.empty(name)
 	}},
-	{name: "the_renewal_of_an_expired_hold_is_lost_and_does_not_bring_it_back", needs: deadlines, run: func(t *trial) {
+	{name: "a_renewal_does_not_revive_an_expired_hold", needs: deadlines, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, ttl(t.short)))
 		t.expired(h.claim)
@@ -46,7 +46,7 @@ var expiryPromises = []promise{
 	}},
 	{name: "the_ask_of_an_expired_hold_is_lost_and_appends_nothing", needs: deadlines, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		beside := b.take(b.read(name)) // else a store may have forgotten the name with all that was in it
+		beside := b.take(b.read(name)) // otherwise a store may have forgotten the name and all its entries
 		h := a.take(a.read(name, ttl(t.short)))
 		t.expired(h.claim)
 		a.lost(h.claim)
@@ -73,7 +73,7 @@ var expiryPromises = []promise{
 		t.isLost(a.Release(t.ctx, h.Hold), "late release")
 		a.withdraw(h.claim)
 		if again := b.take(k.claim); again.Token != k.Token {
-			t.Fatalf("token %d, was %d", again.Token, k.Token)
+			t.Fatalf("got token %d, was %d", again.Token, k.Token)
 		}
 		c.refused(c.lock(name, try))
 		t.entries(name, k.ID)
@@ -95,7 +95,7 @@ var expiryPromises = []promise{
 			}
 			r, err := b.Ask(t.ctx, b.lock(name, try))
 			if err == nil && r.Granted {
-				err = errors.New("another was granted beside it")
+				err = errors.New("another was granted while it is held")
 			}
 			return renewed.From, err
 		})
@@ -132,7 +132,7 @@ var expiryPromises = []promise{
 		for _, shortFirst := range []bool{true, false} {
 			name := t.name()
 			var stays, goes *held
-			// One that had to wait lasts as its position does until it is renewed.
+			// A hold that had to wait lasts only as long as its position until it is renewed.
 			if shortFirst {
 				goes = b.take(b.read(name, ttl(t.short)))
 				stays = a.take(a.read(name))
@@ -146,7 +146,7 @@ var expiryPromises = []promise{
 			c.refused(c.lock(name, try))
 			if e, ok := t.entry(name, stays.ID); ok {
 				if left := t.long - time.Since(stays.before) - t.d.Tick - t.slack(t.long); e.Expires < left {
-					t.Fatalf("the long hold expires in %v, want %v at least", e.Expires, left)
+					t.Fatalf("the long hold expires in %v, want at least %v", e.Expires, left)
 				}
 			}
 			t.isLost(goes.push(t.long), "renew of the short hold")
@@ -167,7 +167,7 @@ var expiryPromises = []promise{
 		stays.release()
 		t.empty(name)
 	}},
-	{name: "an_expired_reader_gives_room_to_a_writer", needs: deadlines, run: func(t *trial) {
+	{name: "a_writer_is_granted_after_a_reader_expires", needs: deadlines, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		a.take(a.read(name, ttl(t.short)))
 		b.wait(b.lock(name)).release()
@@ -175,11 +175,11 @@ var expiryPromises = []promise{
 	}},
 }
 
-// wait asks until it is granted.
+// wait asks until the claim is granted.
 func (c *client) wait(claim store.Claim) *held {
 	c.t.Helper()
 	var h *held
-	c.t.until("it is granted", func() bool {
+	c.t.until("the claim is granted", func() bool {
 		before := time.Now()
 		a := c.ask(claim)
 		if a.Granted {
@@ -191,12 +191,12 @@ func (c *client) wait(claim store.Claim) *held {
 	return h
 }
 
-// outlives checks that a long hold has all its time still.
+// outlives checks that a long hold still has its full time.
 func (t *trial) outlives(h *held) {
 	t.Helper()
-	if e, ok := t.entry(h.Name, h.ID); ok { // at once, where it can be seen
+	if e, ok := t.entry(h.Name, h.ID); ok { // at once, if the store can list it
 		if left := t.long - time.Since(h.before) - t.d.Tick - t.slack(t.long); e.Expires < left {
-			t.Fatalf("it expires in %v, want %v at least", e.Expires, left)
+			t.Fatalf("the hold expires in %v, want at least %v", e.Expires, left)
 		}
 	}
 	t.pass()
@@ -206,8 +206,8 @@ func (t *trial) outlives(h *held) {
 	h.release()
 }
 
-// pass lets at least the short time pass by the store's clock, and returns how
-// long it took by the local one.
+// pass waits until at least t.short has passed by the store's clock, and
+// returns how long that took by the local one.
 func (t *trial) pass() time.Duration {
 	t.Helper()
 	c := t.client()

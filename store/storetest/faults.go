@@ -13,28 +13,29 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Linked is a store over a network whose links a test can make bad.
+// Linked is a store over a network whose links a test can break.
 type Linked struct {
-	// Open opens one more store object over the same backing, as another process
-	// would have it, with a link of its own.
+	// Open opens one more store object over the same backing, as in another
+	// process, with a link of its own.
 	Open func(t *testing.T) (store.Store, Link)
-	// Waits says why a call may return later than its context ends. It is not tried then.
+	// Waits says why a call may return after its context has ended; then that is not
+	// tested. Empty: no call does.
 	Waits string
-	// Within runs each subtest, as that of [Run] does; nil: nothing does.
+	// Within runs each subtest, as the within of [Run] does. It may be nil.
 	Within Within
 }
 
-// A Link is the way of one store object to its server, or to all of its servers.
+// A Link is the network between one store object and its server, or all of its servers.
 type Link interface {
-	// MuteAfter loses the server's answers, after that many more pieces of them have
+	// MuteAfter drops the server's answers, after that many more pieces of them have
 	// passed.
 	MuteAfter(pieces int)
 	// HoldAfter holds back requests to the server, after that many more pieces have
-	// passed, and loses the server's later answers.
+	// passed, and drops the server's later answers.
 	HoldAfter(pieces int)
-	// Met is how many pieces have been lost or held so far.
+	// Met returns how many pieces have been dropped or held so far.
 	Met() int
-	// Reset resets all connections, for the store object, and all passes on new ones.
+	// Reset resets all connections of the store object. New connections pass everything.
 	Reset()
 	// Deliver delivers the requests held back on connections that were reset
 	// since.
@@ -46,14 +47,14 @@ const (
 	silent = 150 * time.Millisecond
 	// beside is how many other claims of the process are given up.
 	beside = 8
-	// exchanges is after how many pieces a connection falls silent, in turn: some
-	// stores ask by more than one request.
+	// exchanges is how many points are tested: a connection falls silent after 0,
+	// 1, … pieces, as some stores send several requests for one ask.
 	exchanges = 4
 )
 
 // Faults makes the connections of a store object silent while it asks, and then
-// resets them. Its answers must be true then, and claims that it has given up must
-// end.
+// resets them. The store's answers must still be true, and claims that it has
+// given up must end.
 func Faults(t *testing.T, c Linked) {
 	t.Helper()
 	s, _ := c.Open(t)
@@ -64,17 +65,17 @@ func Faults(t *testing.T, c Linked) {
 	if why, lacks := d.Lacks[store.PromiseDeadline]; lacks {
 		t.Skipf("the store lacks %q: %s", store.PromiseDeadline, why)
 	}
-	t.Run("fault", func(t *testing.T) { // so that Faults returns when all of them have ended
+	t.Run("fault", func(t *testing.T) { // so that Faults returns only after all subtests
 		all := map[string]func(*trial, Linked, int){
 			"an ask that was not answered is granted in the session it was sent in": repeatedAsk,
 			"an ask that arrives late goes beside another claim of its process":     lateAsk,
 			"an ask that is repeated leaves nothing beside another claim":           repeatedBeside,
-			"a break now that is repeated is heard by the owner":                    repeatedBreak,
+			"the owner learns of a break now that is repeated":                      repeatedBreak,
 			"a release that is repeated keeps the minimum hold":                     repeatedRelease,
 			"an adoption that was not answered ends with its TTL":                   unansweredAdoption,
 		}
 		if c.Waits == "" {
-			all["a call returns when its context ends, though the server is frozen"] = frozenServer
+			all["a call on a frozen server returns when its context ends"] = frozenServer
 			all["the first call does too"] = frozenAtFirst
 		}
 		for name, run := range all {
@@ -97,8 +98,8 @@ func Faults(t *testing.T, c Linked) {
 	})
 }
 
-// lasts is for how long claims are asked for, and lastsLong for how long those that
-// a busy machine must not lose.
+// lasts returns the TTL of claims, and lastsLong that of claims that a busy machine
+// must not lose.
 func (t *trial) lasts() time.Duration     { return t.ticks(max(t.d.MinTTL, 4*time.Second)) }
 func (t *trial) lastsLong() time.Duration { return t.ticks(max(t.d.MinTTL, 10*time.Second)) }
 
@@ -106,27 +107,27 @@ func (t *trial) lastsLong() time.Duration { return t.ticks(max(t.d.MinTTL, 10*ti
 func (t *trial) linked(c Linked) (store.Store, Link, store.Process) {
 	t.Helper()
 	s, link := c.Open(t.T)
-	t.Cleanup(func() { s.Close() }) // on a link that was reset it may fail
+	t.Cleanup(func() { s.Close() }) // it may fail on a link that was reset
 	return s, link, store.NewProcess()
 }
 
-// lasting is a claim that lasts for so long.
+// lasting returns a claim with a TTL of d.
 func (t *trial) lasting(p store.Process, name string, d time.Duration) store.Claim {
 	claim := Mutex(p, name)
 	claim.TTL, claim.PositionTTL = d, min(d, claim.PositionTTL)
 	return claim
 }
 
-// once is a context for one operation, which is repeated if it is not answered: what
-// was sent before a reset may be lost.
+// once returns a context for one operation, which the caller repeats if it is not
+// answered: what was sent before a reset may be lost.
 func (t *trial) once() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.ctx, 2*time.Second)
 }
 
-// given releases the claim until that is clear.
+// given releases the hold until the outcome is known.
 func (t *trial) given(s store.Store, h store.Hold) {
 	t.Helper()
-	t.until("it is given up: "+h.Name, func() bool {
+	t.until("the claim is withdrawn: "+h.Name, func() bool {
 		ctx, cancel := t.once()
 		defer cancel()
 		err := s.Release(ctx, h)
@@ -134,7 +135,7 @@ func (t *trial) given(s store.Store, h store.Hold) {
 	})
 }
 
-// warm has the store object do all that it does only once.
+// warm makes the store object do its one-time work.
 func (t *trial) warm(s store.Store, p store.Process) {
 	t.Helper()
 	claim := t.lasting(p, t.name(), t.lasts())
@@ -150,8 +151,8 @@ func (t *trial) expires(c store.Claim, sent store.Instant) bool {
 	return store.Now().Sub(sent) > d && !t.lacks(store.PromiseDeadline)
 }
 
-// granted asks for the claim until the outcome is known. One that expired before its
-// answer came, as the machine was slow, ends the trial.
+// granted asks for the claim until the outcome is known. If the claim expired before
+// its answer came, because the machine was slow, the trial is inconclusive.
 func (t *trial) granted(s store.Store, c store.Claim) (a store.Answer) {
 	t.Helper()
 	began := store.Now()
@@ -173,11 +174,11 @@ func (t *trial) granted(s store.Store, c store.Claim) (a store.Answer) {
 	return a
 }
 
-// An ask is not answered, and then its connection is reset. It is repeated while all
-// other claims of its process are given up: where sessions keep the claims with another
-// TTL, so that there is another session that it could be taken to be in, and its own
-// keeps nothing else. As long as it is granted, by its owner's answers, no other claim
-// is.
+// repeatedAsk: an ask is not answered, and then its connection is reset. It is repeated
+// while all other claims of its process are given up. If sessions keep the claims, it
+// is repeated with another TTL: then there is another session in which the store could
+// believe it to be, and its own keeps nothing else. As long as its owner's answers say
+// that it is granted, no other claim is.
 func repeatedAsk(t *trial, c Linked, after int) {
 	here, link, proc := t.linked(c)
 	there, _, other := t.linked(c)
@@ -207,16 +208,16 @@ func repeatedAsk(t *trial, c Linked, after int) {
 	link.Reset()
 	cancel() // some drivers ignore a reset
 	<-asked
-	if t.lacks(store.PromiseExpiry) { // for longer than its session is kept that nothing else is in
+	if t.lacks(store.PromiseExpiry) { // longer than its session lasts when it keeps nothing else
 		claim.TTL = t.ticks(min(3*t.lasts(), t.d.MaxTTL))
 	}
-	last := given[0] // until it is given up, too, what was asked for with it may still be there
+	last := given[0] // until it is given up too, the claims that were asked for with it may still be there
 	for _, one := range given[1:] {
 		t.given(here, store.Hold{Name: one.Name, ID: one.ID})
 	}
 	var a store.Answer
 	var sent store.Instant
-	t.until("it is answered", func() bool {
+	t.until("the ask is answered", func() bool {
 		ctx, cancel := t.once()
 		defer cancel()
 		sent = store.Now()
@@ -237,23 +238,23 @@ func repeatedAsk(t *trial, c Linked, after int) {
 		try.Try = true
 		b, err := there.Ask(t.ctx, try)
 		if left := until.Sub(store.Now()); err == nil && b.Granted && left > 0 {
-			t.Fatalf("two hold it: another was granted it, with token %d, while the first, with token %d, may rely on it for %v more", b.Token, a.Token, left)
+			t.Fatalf("two hold the name: another was granted it, with token %d, although the first, with token %d, may rely on it for %v more", b.Token, a.Token, left)
 		} else if err == nil && b.Granted {
 			t.given(there, store.Hold{Name: try.Name, ID: try.ID, Token: b.Token})
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Logf("nobody else was in by %d tries", tries)
+	t.Logf("no other was granted it in %d tries", tries)
 	t.given(here, store.Hold{Name: claim.Name, ID: claim.ID, Token: a.Token})
 	t.isFree(there, other, claim.Name)
 }
 
-// fallSilent returns when the silence of a link has lost something and has lasted. A store
-// that needs fewer pieces than were to pass gets its answer before: answered is closed
-// then. If no piece was to pass, there is no answer.
+// fallSilent returns when the link has dropped something, and has then been silent for a
+// while. If the store needed fewer pieces than may pass, it gets its answer: then answered
+// is closed. If no piece may pass, there is no answer.
 func (t *trial) fallSilent(link Link, after int, answered <-chan struct{}) {
 	t.Helper()
-	t.until("the silence meets what is asked", func() bool {
+	t.until("a request meets the silence", func() bool {
 		select {
 		case <-answered:
 			return true
@@ -262,12 +263,12 @@ func (t *trial) fallSilent(link Link, after int, answered <-chan struct{}) {
 		}
 	})
 	if after == 0 && link.Met() == 0 {
-		t.Fatal("all was answered, though no answer was to pass: the link is not that of the store, so this shows nothing")
+		t.Fatal("all requests were answered, although no answer should pass: the link is not that of the store, so the test proves nothing")
 	}
 	time.Sleep(silent)
 }
 
-// over is closed when all of them have ended.
+// over returns a channel that is closed when all goroutines have ended.
 func over(all *sync.WaitGroup) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -280,7 +281,7 @@ func over(all *sync.WaitGroup) <-chan struct{} {
 // isFree waits until another process is granted the name, and gives it back.
 func (t *trial) isFree(s store.Store, p store.Process, name string) {
 	t.Helper()
-	t.until("the name is free, though its claim was given up: "+name, func() bool {
+	t.until("the name is free after its claim was withdrawn: "+name, func() bool {
 		try := t.lasting(p, name, t.lasts())
 		try.Try = true
 		ctx, cancel := t.once()
@@ -294,8 +295,8 @@ func (t *trial) isFree(s store.Store, p store.Process, name string) {
 	})
 }
 
-// keep has the process hold something, and wait for something else that the other
-// process holds, until end.
+// keep makes the process hold something, and wait for something else that the
+// other process holds, until end is called.
 func (t *trial) keep(s store.Store, p store.Process, there store.Store, other store.Process) (end func()) {
 	holds := func(s store.Store, p store.Process) store.Hold {
 		kept := t.lasting(p, t.name(), t.lastsLong())
@@ -305,11 +306,11 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 	waits := t.lasting(p, theirs.Name, t.lastsLong())
 	ctx, cancel := context.WithCancel(t.ctx)
 	var keeping sync.WaitGroup
-	var slow atomic.Bool // one expired before its owner renewed it
+	var slow atomic.Bool // a claim expired before its owner renewed it
 	late := func(kept *atomic.Int64) bool { return store.Now().Sub(store.Instant(kept.Load())) > t.lastsLong()/2 }
 	again := func(what string, once func(context.Context) (from store.Instant, err error)) (kept *atomic.Int64) {
 		kept = new(atomic.Int64)
-		kept.Store(int64(store.Now())) // that long ago at most
+		kept.Store(int64(store.Now())) // the claim began no earlier
 		keeping.Go(func() {
 			for ctx.Err() == nil {
 				one, cancel := t.once()
@@ -319,14 +320,14 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 					if slow.Load() || late(kept) {
 						slow.Store(true)
 					} else {
-						t.Errorf("%s beside them is lost: %v", what, err) // this would show nothing
+						t.Errorf("%s next to them is lost: %v", what, err) // then this test would prove nothing
 					}
 					return
 				}
 				pause := t.lastsLong() / 4
 				if err == nil {
-					kept.Store(int64(cmp.Or(from, sent))) // its session may have been renewed before
-				} else { // with another pause as long it may be over
+					kept.Store(int64(cmp.Or(from, sent))) // its session may have been renewed earlier
+				} else { // after another pause as long it may have expired
 					pause = silent / 10
 				}
 				select {
@@ -345,11 +346,11 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 	}
 	again("the hold", renews(s, hold))
 	ahead := again("the hold of another", renews(there, theirs))
-	again("what waits", func(ctx context.Context) (store.Instant, error) {
+	again("the waiter", func(ctx context.Context) (store.Instant, error) {
 		a, err := s.Ask(ctx, waits)
 		if err == nil && a.Granted {
 			slow.CompareAndSwap(false, late(ahead)) // it had expired
-			err = fmt.Errorf("%w: it is granted", store.ErrLost)
+			err = fmt.Errorf("%w: the waiter was granted", store.ErrLost)
 		}
 		return a.From, err
 	})
@@ -362,8 +363,9 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 	}
 }
 
-// Asks are answered in part: some stores send several requests for one. They are repeated,
-// granted and released, while their process holds something else. Nothing of them stays.
+// repeatedBeside: asks are answered in part, as some stores send several requests for one.
+// They are repeated, granted and released, while their process holds something else.
+// Nothing of them remains.
 func repeatedBeside(t *trial, c Linked, after int) {
 	here, link, proc := t.linked(c)
 	there, _, other := t.linked(c)
@@ -385,7 +387,7 @@ func repeatedBeside(t *trial, c Linked, after int) {
 		cancel() // some drivers ignore a reset
 		waiting.Wait()
 		for _, claim := range claims {
-			t.until("it is granted or lost: "+claim.Name, func() bool {
+			t.until("the claim is granted or lost: "+claim.Name, func() bool {
 				ctx, cancel := t.once()
 				defer cancel()
 				a, err := here.Ask(ctx, claim)

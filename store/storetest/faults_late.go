@@ -9,9 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Asks are held on their way, their connection is reset, and their owners give up.
-// Only then do they arrive. Their process goes on holding something else, and waiting
-// for something else. Whatever they have become, their names are free before long.
+// lateAsk: asks are held back on their way, their connection is reset, and their
+// owners give up. Only then do they arrive. Meanwhile their process holds something
+// else, and waits for something else. Whatever the asks did, their names are free
+// soon.
 func lateAsk(t *trial, c Linked, after int) {
 	here, link, proc := t.linked(c)
 	there, _, other := t.linked(c)
@@ -31,9 +32,9 @@ type lateAsks struct {
 }
 
 // round makes asks arrive late, after that many pieces: tries of free names, and asks for held
-// names that their store object has last seen free. If known, all ask for names that it has
-// seen held, and whose queue has changed since: where a store needs several requests for that,
-// the second one is late for sure once a single piece has passed.
+// names that their store object last saw free. If known is set, all ask for names that it has
+// seen held, and whose queue has changed since. If a store needs several requests for that,
+// the second one is certainly late once a single piece has passed.
 func (t *lateAsks) round(after int, known bool) {
 	var late []store.Claim
 	var held []store.Hold
@@ -69,15 +70,15 @@ func (t *lateAsks) round(after int, known bool) {
 	}
 	t.fallSilent(t.link, after, over(&waiting))
 	t.link.Reset()
-	cancel() // not before: what is cancelled on its way is not done
+	cancel() // not earlier: a canceled request would not arrive
 	waiting.Wait()
 	for _, one := range late {
 		t.given(t.here, store.Hold{Name: one.Name, ID: one.ID, Token: tokens[one.ID]})
 	}
 	t.link.Deliver()
-	// If sessions keep the claims, an ask done now would stay for as long as its session goes on: it is not done, or
-	// it expires, or it is removed. The names below show it.
-	t.Logf("%d of %d asks were seen to arrive after they had been given up", t.landed(late), len(late))
+	// If sessions keep the claims, an entry of an ask done now would last as long as its session. So the ask must
+	// not be done, or the entry must expire or be removed. The names below show that.
+	t.Logf("%d of %d asks arrived after they had been withdrawn", t.landed(late), len(late))
 	for _, h := range held {
 		t.given(t.there, h)
 	}
@@ -86,8 +87,8 @@ func (t *lateAsks) round(after int, known bool) {
 	}
 }
 
-// givesUp has a claim of the process wait for a name that was granted to another claim, asked since began, and give
-// that up. If the machine was so slow that the other may have expired, that ends the trial.
+// givesUp makes a claim of the process wait for a name that another claim holds, which was asked for at began, and
+// then give up. If the machine was so slow that the other may have expired, the trial is inconclusive.
 func (t *lateAsks) givesUp(s store.Store, p store.Process, held store.Claim, began store.Instant) {
 	t.Helper()
 	claim := t.lasting(p, held.Name, t.lastsLong())
@@ -107,7 +108,7 @@ func (t *lateAsks) givesUp(s store.Store, p store.Process, held store.Claim, beg
 	t.given(s, store.Hold{Name: held.Name, ID: claim.ID})
 }
 
-// landed is how many of the claims are seen to be there within a while. Whether any is
+// landed returns how many of the claims are listed within a while. Whether any are
 // depends on the store and its server.
 func (t *lateAsks) landed(late []store.Claim) int {
 	in, ok := t.there.(store.Inspector)

@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A release is not answered, as the answer is lost, or as it comes late; then its connection is reset, and it is repeated. The name is kept for
-// the minimum hold, as if it had been answered the first time, and there is no lock delay.
+// repeatedRelease: a release is not answered, because the answer is lost or the release is late. Then its connection is
+// reset, and it is repeated. The name stays taken for the minimum hold, as if the first release had been answered, and
+// there is no lock delay.
 func repeatedRelease(t *trial, c Linked, after int) {
 	if why, lacks := t.d.Lacks[store.PromiseMinHold]; lacks {
 		t.Skipf("the store lacks %q: %s", store.PromiseMinHold, why)
@@ -25,8 +26,8 @@ func repeatedRelease(t *trial, c Linked, after int) {
 		}
 		before := store.Now()
 		h := store.Hold{Name: claim.Name, ID: claim.ID, Token: t.granted(here, claim).Token, TTL: claim.TTL}
-		if after%2 == 0 { // else the release is the first to show the token
-			t.until("it is renewed", func() bool { return here.Renew(t.ctx, []store.Hold{h})[0].Err == nil })
+		if after%2 == 0 { // otherwise the release is the first to show the token
+			t.until("the hold is renewed", func() bool { return here.Renew(t.ctx, []store.Hold{h})[0].Err == nil })
 		}
 		if i%2 == 0 {
 			link.MuteAfter(after)
@@ -46,7 +47,7 @@ func repeatedRelease(t *trial, c Linked, after int) {
 		t.given(here, h)
 		link.Deliver()
 		answered := false
-		for end := time.Now().Add(silent); !answered || time.Now().Before(end); time.Sleep(silent / 10) { // what was not answered may be done still
+		for end := time.Now().Add(silent); !answered || time.Now().Before(end); time.Sleep(silent / 10) { // an unanswered release may still be done
 			try := t.lasting(other, claim.Name, t.lasts())
 			try.Try = true
 			a, err := there.Ask(t.ctx, try)
@@ -59,14 +60,14 @@ func repeatedRelease(t *trial, c Linked, after int) {
 			answered = true
 			left := keep - store.Now().Sub(before)
 			if a.Granted && left > 0 {
-				t.Fatalf("another was granted it %v before its minimum hold ends", left)
+				t.Fatalf("another was granted the name %v before its MinHold ends", left)
 			}
-			if a.Granted { // it took as long
+			if a.Granted { // the minimum hold has passed
 				t.given(there, store.Hold{Name: try.Name, ID: try.ID, Token: a.Token})
 				break
 			}
 			if e := a.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends > t.late(keep) {
-				t.Fatalf("in the way is %+v, want the released hold, for %v at most", e, keep)
+				t.Fatalf("blocked by %+v, want the released hold, for at most %v", e, keep)
 			}
 		}
 	}

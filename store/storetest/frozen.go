@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// callers call at a time, on two names: they have to meet each other.
+	// callers is how many call at a time, on two names, so that they meet.
 	callers = 8
 	// freezes is how often the server freezes while they do.
 	freezes = 4
-	// After its context has ended a call may take so many rounds of a goroutine that
-	// sleeps for a moment in each. On a busy machine these take longer, too.
+	// After its context has ended, a call may take rounds × moment. On a busy
+	// machine the sleeps take longer, too.
 	rounds, moment = 100, 10 * time.Millisecond
 )
 
-// A frozen server accepts connections and requests, and answers nothing. This is the
-// link of a store object to one.
+// A frozen is a link to a frozen server, which accepts connections and requests, and
+// answers nothing.
 type frozen struct {
 	*trial
 	link Link
 }
 
-// Every call returns when its context ends, at whatever point of its work the freeze
-// has met it.
+// frozenServer: every call returns when its context ends, wherever in its work the
+// freeze stops it.
 func frozenServer(t *trial, c Linked, after int) {
 	here, link, proc := t.linked(c)
 	there, _, other := t.linked(c)
@@ -51,12 +51,12 @@ func frozenServer(t *trial, c Linked, after int) {
 		if t.Failed() {
 			return
 		}
-		t.isFree(here, proc, t.name()) // it is used again; what was held may be lost
+		t.isFree(here, proc, t.name()) // it can be used again; what was held may be lost
 	}
 }
 
-// Nothing that a store object does only once, for all who call, takes any of them
-// longer than until the end of its own context.
+// frozenAtFirst: the one-time work of a store object delays no caller beyond the
+// end of its own context.
 func frozenAtFirst(t *trial, c Linked, after int) {
 	s, link, proc := t.linked(c)
 	f := &frozen{t, link}
@@ -79,7 +79,7 @@ func frozenAtFirst(t *trial, c Linked, after int) {
 	all.Wait()
 }
 
-// callAll calls each method, on the name.
+// callAll calls each method for the name.
 func (f *frozen) callAll(s store.Store, p store.Process, name string) {
 	claim := f.lasting(p, name, f.lasts())
 	if !f.lacks(store.PromiseUpgrade) {
@@ -116,8 +116,8 @@ func (f *frozen) callAll(s store.Store, p store.Process, name string) {
 	f.returns("Release", func(ctx context.Context) { s.Release(ctx, hold) })
 }
 
-// returns makes a call whose context ends after as long as a connection is silent, and
-// fails if it does not return then. It is no failure of this that the call fails.
+// returns makes a call with a bound of silent, and fails the test if the call does not
+// return then. The call itself may fail.
 func (f *frozen) returns(what string, call func(ctx context.Context)) {
 	ctx, cancel := context.WithTimeout(f.ctx, silent)
 	defer cancel()
@@ -139,12 +139,12 @@ func (f *frozen) returns(what string, call func(ctx context.Context)) {
 		case <-time.After(moment):
 		}
 	}
-	f.Errorf("%s has not returned %v after its context ended:\n%s", what, time.Since(ended), underWay())
+	f.Errorf("%s did not return within %v after its context ended:\n%s", what, time.Since(ended), underWay())
 	f.link.Reset()
 	<-done
 }
 
-// underWay is the stacks of the calls that have not returned.
+// underWay returns the stacks of the calls that have not returned.
 func underWay() string {
 	all := make([]byte, 1<<20)
 	var calls []string

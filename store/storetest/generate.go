@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A subject is a name that random operations meet on, and the newest claims
-// for it, dead ones too.
+// A subject is a name that random operations share, and the newest claims for
+// it, including dead ones.
 type subject struct {
 	name   string
 	limit  int64
 	claims []known
 }
 
-// A known claim is one that was sent, and who sent it.
+// A known claim is one that was sent, with the process that sent it.
 type known struct {
 	store.Claim
 	side int
@@ -40,7 +40,7 @@ func (d *duel) lacks(p store.Promise) bool { _, ok := d.d.Lacks[p]; return ok }
 // chance is true n times in a hundred.
 func (d *duel) chance(n int) bool { return d.rng.IntN(100) < n }
 
-// process and id are plain letters half of the time, so that an owner can
+// process and id use plain letters for the first process, so that an owner can
 // contain them.
 func (d *duel) process(i int) (p store.Process) { d.fill(p[:], i == 0); return p }
 
@@ -60,7 +60,7 @@ func (d *duel) fill(b []byte, letters bool) {
 	}
 }
 
-// turn lets some time pass, or none, and does one random operation.
+// turn may let some time pass, and does one random operation.
 func (d *duel) turn() {
 	d.t.Helper()
 	if d.c2 != nil {
@@ -88,7 +88,7 @@ func (d *duel) turn() {
 	}
 	if d.sent.kind != "" && d.chance(7) && !d.over(d.sent) {
 		d.counts["repeats"]++
-		d.do(d.sent) // its answer was lost
+		d.do(d.sent) // as if its answer was lost
 		return
 	}
 	s := d.names[d.rng.IntN(len(d.names))]
@@ -104,7 +104,7 @@ func (d *duel) turn() {
 		}
 	}
 	if d.c2 != nil && found && k.ID.Process() == (store.Process{}) {
-		d.rename(s, k) // it has no process: it can only be adopted
+		d.rename(s, k) // it belongs to no process, and can only be adopted
 		return
 	}
 	switch n := d.rng.IntN(100); {
@@ -129,14 +129,14 @@ func (d *duel) turn() {
 	}
 }
 
-// over reports whether the operation asks for a claim that has come to its end,
-// on a store that remembers that for longer than the model does.
+// over reports whether the operation asks for a claim that has ended, on a
+// store that remembers that for longer than the model does.
 func (d *duel) over(o op) bool {
 	return d.c2 != nil && (o.kind == "ask" || o.kind == "poll") && d.model.entry(o.claim.Name, o.claim.ID) == nil
 }
 
-// known is a claim for the name that was sent before; found is false when
-// there is none. Those that have an entry come up more often.
+// known returns a claim for the name that was sent before; found is false if
+// there is none. It prefers claims that have an entry.
 func (d *duel) known(s *subject) (k known, found bool) {
 	if len(s.claims) == 0 {
 		return k, false
@@ -150,7 +150,7 @@ func (d *duel) known(s *subject) (k known, found bool) {
 	return k, true
 }
 
-// fresh adds a new claim to the subject's, and returns which process sends it.
+// fresh adds a new claim to the subject, and returns which process sends it.
 func (d *duel) fresh(s *subject) int {
 	side := d.rng.IntN(len(d.sides))
 	limit := s.limit
@@ -180,7 +180,7 @@ func (d *duel) fresh(s *subject) int {
 		}
 	}
 	often := 30
-	if d.c2 != nil { // no minimum comes to its end
+	if d.c2 != nil { // no minimum hold ends here
 		often = 4
 	}
 	if d.chance(often) && !d.lacks(store.PromiseMinHold) {
@@ -191,7 +191,7 @@ func (d *duel) fresh(s *subject) int {
 	if d.chance(30) && !d.lacks(store.PromiseLockDelay) {
 		c.LockDelay = d.some(1, 4)
 	}
-	if d.chance(30) && len(s.claims) > 0 { // an owner that looks like another entry
+	if d.chance(30) && len(s.claims) > 0 { // an owner whose text looks like another entry
 		other := s.claims[d.rng.IntN(len(s.claims))]
 		note := other.ID.String()
 		if other.side == 0 {
@@ -199,7 +199,7 @@ func (d *duel) fresh(s *subject) int {
 		}
 		c.Owner = store.Owner{Host: "h", PID: side, Program: note, Note: note + "|" + note}.Stored()
 	}
-	if c.Limit < store.MaxSlots && d.chance(25) && !d.lacks(store.PromiseTotals) { // of a version with one slot more
+	if c.Limit < store.MaxSlots && d.chance(25) && !d.lacks(store.PromiseTotals) { // of a version with one more slot
 		c.Limit++
 	}
 	c.GiveUp = d.asksFor(20)
@@ -211,14 +211,14 @@ func (d *duel) fresh(s *subject) int {
 	return side
 }
 
-// asksFor is why one asks the holders to give up, often times in a hundred; or empty.
+// asksFor returns a reason to give up, often times in a hundred; otherwise empty.
 func (d *duel) asksFor(often int) string {
 	if !d.chance(often) {
 		return ""
 	}
 	reason := "reason " + strings.Repeat("ü'", d.rng.IntN(20))
 	if d.chance(20) {
-		reason = "\x01" + reason // as that of a hold begins that was broken with now
+		reason = "\x01" + reason // as the stored reason of a hold broken with Now begins
 	}
 	return reason
 }
@@ -234,10 +234,10 @@ func (d *duel) claim(side int, name string, limit, weight int64) store.Claim {
 	}
 }
 
-// some is between low and high units, and often a whole number of them, so
-// that two things happen at one instant.
+// some returns a duration between low and high units, often a whole number of
+// them, so that two things happen at one instant.
 func (d *duel) some(low, high int) time.Duration {
-	if d.c2 != nil { // each is a session
+	if d.c2 != nil { // each TTL has a session of its own
 		return time.Duration(1+d.rng.IntN(2)) * d.unit
 	}
 	if d.chance(4) && d.ages() {
@@ -250,7 +250,7 @@ func (d *duel) some(low, high int) time.Duration {
 	return by
 }
 
-// hold is what a claim has, or had, or a wrong one.
+// hold returns the hold that a claim has or had, or a wrong one.
 func (d *duel) hold(k known) store.Hold {
 	token := d.model.token(k.Name, k.ID)
 	last := d.model.queue(k.Name).Last
@@ -258,7 +258,7 @@ func (d *duel) hold(k known) store.Hold {
 	if token == 0 {
 		h.Token = last
 	}
-	if d.c2 != nil { // its owner has only tokens that it received
+	if d.c2 != nil { // its owner knows only tokens that it received
 		h.Token = 0
 		if d.learned[k.ID] != nil {
 			h.Token = token
@@ -281,8 +281,7 @@ func (d *duel) hold(k known) store.Hold {
 	return h
 }
 
-// rename is a renewal of a hold under another id: of any process, or of no
-// process.
+// rename renews a hold with a new id: of any process, or of no process.
 func (d *duel) rename(s *subject, k known) {
 	side := d.rng.IntN(len(d.sides))
 	h := d.hold(k)
@@ -290,7 +289,7 @@ func (d *duel) rename(s *subject, k known) {
 	if d.chance(30) {
 		clear(h.NewID[:len(store.Process{})])
 	}
-	if d.c2 != nil { // by the present owner, if the new id is of no process
+	if d.c2 != nil { // with the token that the owner received
 		h.Token = 0
 		if p := d.learned[k.ID]; p != nil {
 			h.Token = p.model
@@ -305,8 +304,8 @@ func (d *duel) rename(s *subject, k known) {
 	}
 }
 
-// change is of the weight of a hold, mostly an upgradeable one: the next of its
-// owner, or a copy of an older one.
+// change changes the weight of a hold, mostly an upgradeable one. It is its
+// owner's next change, or a copy of an older one.
 func (d *duel) change() {
 	var of, best []known
 	for _, s := range d.names {
@@ -349,7 +348,7 @@ func (d *duel) change() {
 	d.do(o)
 }
 
-// renewal is of up to four holds of one process.
+// renewal returns the renewal of up to four holds of one process.
 func (d *duel) renewal() op {
 	o := op{kind: "renew", side: d.rng.IntN(len(d.sides))}
 	for range 1 + d.rng.IntN(4) {
@@ -371,7 +370,7 @@ func (d *duel) renewal() op {
 			o.holds[i].Owner = store.Owner{Host: "host", PID: i, Program: "differential", Note: strings.Repeat("ü|", d.rng.IntN(20))}.Stored()
 		}
 	}
-	if len(o.holds) == 0 { // nothing is held: then of no process
+	if len(o.holds) == 0 { // nothing is held: renew a hold that does not exist
 		s := d.names[d.rng.IntN(len(d.names))]
 		o.holds = []store.Hold{{Name: s.name, ID: d.id(o.side), Token: d.model.queue(s.name).Last, TTL: d.unit}}
 	}
@@ -401,7 +400,7 @@ func (d *duel) breaking(k known) {
 	if e := d.model.entry(k.Name, k.ID); e != nil && d.chance(30) {
 		b.Token = cmp.Or(e.UpgradeToken, h.Used, h.Token)
 	}
-	if d.c2 != nil { // it is known by its id alone
+	if d.c2 != nil { // the hold is matched by its id alone
 		b.Token = max(1, d.model.token(k.Name, b.ID))
 	}
 	if d.chance(80) {

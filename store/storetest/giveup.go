@@ -9,7 +9,7 @@ import (
 
 var givesUp = []store.Promise{store.PromiseGiveUp}
 
-// asking has a claim ask the holders to give up.
+// asking makes a claim ask the holders to give up.
 func asking(reason string) func(*store.Claim) {
 	return func(c *store.Claim) { c.GiveUp = reason }
 }
@@ -50,7 +50,7 @@ var giveUpPromises = []promise{
 		b.withdraw(first)
 		h.askedNext("first", "second")
 	}},
-	{name: "a_try_asks_nobody_to_give_up", needs: givesUp, watch: true, run: func(t *trial) {
+	{name: "a_try_asks_no_holder_to_give_up", needs: givesUp, watch: true, run: func(t *trial) {
 		a, b, name := t.client().watch(), t.client().watch(), t.name()
 		h := a.take(a.lock(name))
 		b.refused(b.lock(name, try, asking("please")))
@@ -60,10 +60,10 @@ var giveUpPromises = []promise{
 		h.release()
 		b.woken(w) // what was sent before it has come
 		if early := a.got(h.ID); len(early) != 0 {
-			t.Fatalf("notifications %+v of a try", early)
+			t.Fatalf("got notifications %+v for a try", early)
 		}
 	}},
-	{name: "who_is_granted_asks_nobody_to_give_up", needs: givesUp, run: func(t *trial) {
+	{name: "a_granted_claim_asks_no_holder_to_give_up", needs: givesUp, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name, asking("please"))
@@ -71,10 +71,10 @@ var giveUpPromises = []promise{
 		h.release()
 		b.take(w).asked("")
 	}},
-	{name: "who_is_granted_while_a_waiter_asks_is_asked_to_give_up_too", needs: givesUp, run: func(t *trial) {
+	{name: "a_claim_granted_while_a_waiter_asks_is_asked_too", needs: givesUp, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
-		second := b.lock(name, ttl(store.MaxPositionTTL)) // one session keeps it as it waits, and as it holds
+		second := b.lock(name, ttl(store.MaxPositionTTL)) // one session keeps it while it waits and while it holds
 		b.refused(second)
 		c.refused(c.lock(name, asking("please")))
 		h.release()
@@ -87,11 +87,11 @@ var giveUpPromises = []promise{
 		b.refused(w)
 		t.until("the holder has its notification", func() bool { return len(a.got(h.ID)) > 0 })
 		if all, want := a.got(h.ID), (store.Notification{Name: name, ID: h.ID}); all[0] != want {
-			t.Fatalf("notifications %+v, want %+v", all, want)
+			t.Fatalf("got notifications %+v, want %+v", all, want)
 		}
 		h.asked("please")
 	}},
-	{name: "a_holder_is_notified_once_of_who_asks_to_give_up", needs: givesUp, watch: true, run: func(t *trial) {
+	{name: "a_holder_is_notified_once_that_it_is_asked_to_give_up", needs: givesUp, watch: true, run: func(t *trial) {
 		a, b, name := t.client().watch(), t.client().watch(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name, asking("please"))
@@ -101,7 +101,7 @@ var giveUpPromises = []promise{
 		h.release()
 		b.woken(w) // what was sent before it has come
 		if all := slices.Compact(a.got(h.ID)); len(a.got(h.ID)) > 1 {
-			t.Fatalf("%d notifications %+v of one waiter", len(a.got(h.ID)), all)
+			t.Fatalf("got %d notifications %+v for one waiter", len(a.got(h.ID)), all)
 		}
 	}},
 	{name: "every_holder_is_asked_to_give_up", needs: givesUp, watch: true, run: func(t *trial) {
@@ -126,25 +126,25 @@ var giveUpPromises = []promise{
 	}},
 }
 
-// asks has the changes of the hold ask the others to give up.
+// asks makes the changes of the hold ask the other holders to give up.
 func (h *held) asks(reason string) { h.GiveUp = reason }
 
-// notified waits for a notification of a hold, which has no token.
+// notified waits for a notification of the hold, which must have no token.
 func (c *client) notified(h *held) {
 	c.t.Helper()
 	c.t.until("a holder has its notification", func() bool { return len(c.got(h.ID)) > 0 })
 	if all, want := c.got(h.ID), (store.Notification{Name: h.Name, ID: h.ID}); all[0] != want {
-		c.t.Fatalf("notifications %+v, want %+v", all, want)
+		c.t.Fatalf("got notifications %+v, want %+v", all, want)
 	}
 }
 
-// tellsLost renews what must be lost for the reason.
+// tellsLost renews a hold that must be lost for the reason.
 func (h *held) tellsLost(reason string) {
 	t := h.c.t
 	t.Helper()
 	var lost *store.LostError
 	if err := h.push(h.claim.TTL); !errors.As(err, &lost) || lost.Reason != reason {
-		t.Fatalf("renewal of a broken hold: %v, want it lost for %q", err, reason)
+		t.Fatalf("renewal of a broken hold: got %v, want it lost with the reason %q", err, reason)
 	}
 }
 
@@ -153,7 +153,7 @@ func (h *held) asked(want string) {
 	t := h.c.t
 	t.Helper()
 	if r := h.renewal(h.claim.TTL); r.Err != nil || r.GiveUp != want {
-		t.Fatalf("renewal %+v, want it asked to give up for %q", r, want)
+		t.Fatalf("got renewal %+v, want it asked to give up with the reason %q", r, want)
 	}
 }
 
@@ -163,10 +163,10 @@ func (h *held) asked(want string) {
 func (h *held) askedNext(before, want string) {
 	t := h.c.t
 	t.Helper()
-	t.until("the reason "+before+" is taken back", func() bool {
+	t.until("the reason "+before+" is withdrawn", func() bool {
 		r := h.renewal(h.claim.TTL)
 		if r.Err != nil || r.GiveUp != before && r.GiveUp != want {
-			t.Fatalf("renewal %+v, want it asked to give up for %q", r, want)
+			t.Fatalf("got renewal %+v, want it asked to give up with the reason %q", r, want)
 		}
 		return r.GiveUp == want
 	})

@@ -32,7 +32,7 @@ var grantPromises = []promise{
 		}
 		t.entries(name, h.ID)
 		if r := b.refused(b.lock(name, try)); r.Waiting != 0 {
-			t.Fatalf("%d wait, want none", r.Waiting)
+			t.Fatalf("got %d waiters, want none", r.Waiting)
 		}
 		h.release()
 		t.empty(name)
@@ -85,27 +85,27 @@ var grantPromises = []promise{
 		h := a.take(a.read(name, owned(who)))
 		first := b.refused(b.lock(name))
 		if first.Holding != 1 || first.Waiting != 0 {
-			t.Fatalf("holding %d and waiting %d, want 1 and 0", first.Holding, first.Waiting)
+			t.Fatalf("got %d holders and %d waiters, want 1 and 0", first.Holding, first.Waiting)
 		}
 		e := first.Holders[0]
 		if e.ID != h.ID || e.Weight != 1 || !e.Granted || e.Token != h.Token || e.Broken != "" {
-			t.Fatalf("holder %+v, want id %v and token %d", e, h.ID, h.Token)
+			t.Fatalf("got holder %+v, want id %v and token %d", e, h.ID, h.Token)
 		}
 		if e.Owner != who {
-			t.Fatalf("owner %+v, want %+v", e.Owner, who)
+			t.Fatalf("got owner %+v, want %+v", e.Owner, who)
 		}
 		took := time.Since(h.before) + t.d.Tick
 		if e.Age < 0 || e.Age > took {
-			t.Fatalf("age %v, want at most the %v since the ask", e.Age, took)
+			t.Fatalf("got age %v, want at most the time since the ask, %v", e.Age, took)
 		}
 		if e.Expires > t.long+t.d.Tick || e.Expires < t.long-took-t.d.Tick-t.slack(t.long) {
-			t.Fatalf("expires in %v, granted for %v less than %v ago", e.Expires, t.long, took)
+			t.Fatalf("the hold expires in %v, granted for %v less than %v ago", e.Expires, t.long, took)
 		}
 		if e.Ends != e.Expires {
-			t.Fatalf("ends in %v, expires in %v: with no delay and no minimum hold they are one", e.Ends, e.Expires)
+			t.Fatalf("it ends in %v, and expires in %v: without MinHold and LockDelay both are equal", e.Ends, e.Expires)
 		}
 		if second := b.refused(b.lock(name)); second.Holding != 1 || second.Waiting != 1 {
-			t.Fatalf("holding %d and waiting %d, want 1 and 1", second.Holding, second.Waiting)
+			t.Fatalf("got %d holders and %d waiters, want 1 and 1", second.Holding, second.Waiting)
 		}
 	}},
 	{name: "a_refusal_names_at_most_eight_holders", needs: []store.Promise{store.PromiseHolders}, run: func(t *trial) {
@@ -116,11 +116,11 @@ var grantPromises = []promise{
 		}
 		r := b.refused(b.lock(name, try))
 		if r.Holding != len(ids) || len(r.Holders) != store.MaxHolders {
-			t.Fatalf("told %d of %d holders, want %d of %d", len(r.Holders), r.Holding, store.MaxHolders, len(ids))
+			t.Fatalf("got %d of %d holders, want %d of %d", len(r.Holders), r.Holding, store.MaxHolders, len(ids))
 		}
 		for _, e := range r.Holders {
 			if !ids[e.ID] {
-				t.Fatalf("holder %v: not one of them, or told twice", e.ID)
+				t.Fatalf("holder %v: unknown, or reported twice", e.ID)
 			}
 			delete(ids, e.ID)
 		}
@@ -131,9 +131,9 @@ var grantPromises = []promise{
 		first := a.take(a.read(name))
 		early := a.take(a.read(name, ttl(sooner)))
 		r := b.refused(b.lock(name, try))
-		cut := 2 * t.d.Tick // the server's time was cut to ticks when it was granted, and when it was looked at
+		cut := 2 * t.d.Tick // the server's time is cut to ticks at the grant and at the ask
 		if passed := time.Since(early.before); r.Until > sooner+t.d.Tick || r.Until < sooner-passed-cut-t.slack(sooner) {
-			t.Fatalf("until %v, want that of the hold that expires in %v, less %v passed", r.Until, sooner, passed)
+			t.Fatalf("got until %v, want that of the hold that expires in %v, less the %v that passed", r.Until, sooner, passed)
 		}
 		if t.lacks(store.PromisePositionTTL) {
 			return
@@ -141,9 +141,10 @@ var grantPromises = []promise{
 		w := b.lock(name) // a position is shorter than that hold
 		b.refused(w)
 		r = a.refused(a.lock(name, try))
-		// Of several nodes one may keep the hold for as long as a position, until it has accepted it.
+		// With several nodes, one may keep the hold only for as long as a position, until it has
+		// accepted it.
 		if passed := time.Since(first.before); r.Until > w.PositionTTL+t.d.Tick || r.Until < min(w.PositionTTL, sooner)-passed-cut {
-			t.Fatalf("until %v, want that of the position ahead, kept for %v, less %v passed", r.Until, w.PositionTTL, passed)
+			t.Fatalf("got until %v, want that of the position ahead, kept for %v, less the %v that passed", r.Until, w.PositionTTL, passed)
 		}
 	}},
 	{name: "the_least_and_the_greatest_ttl_are_granted", needs: deadlines, run: func(t *trial) {
@@ -154,7 +155,7 @@ var grantPromises = []promise{
 			}
 		}
 	}},
-	{name: "an_ask_with_an_ended_context_is_indeterminate_and_can_be_repeated", run: func(t *trial) {
+	{name: "an_ask_with_an_ended_context_can_be_repeated", run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		claim := a.lock(name)
 		r, err := a.Ask(t.ended(), claim)
@@ -164,30 +165,30 @@ var grantPromises = []promise{
 		h.release()
 		b.take(b.lock(name, try)).release()
 	}},
-	{name: "a_renewal_with_an_ended_context_is_indeterminate_and_can_be_repeated", run: func(t *trial) {
+	{name: "a_renewal_with_an_ended_context_can_be_repeated", run: func(t *trial) {
 		a, one, two := t.client(), t.name(), t.name()
 		h, k := a.take(a.lock(one)), a.take(a.lock(two))
 		out := a.Renew(t.ended(), []store.Hold{h.Hold, k.Hold})
 		if len(out) != 2 {
-			t.Fatalf("%d renewals for two holds", len(out))
+			t.Fatalf("got %d renewals for two holds", len(out))
 		}
 		t.indeterminate(out[0].Err, "renew with an ended context")
 		t.indeterminate(out[1].Err, "renew with an ended context")
 		h.renewed()
 		k.renewed()
 	}},
-	{name: "a_release_with_an_ended_context_is_indeterminate_and_can_be_repeated", run: func(t *trial) {
+	{name: "a_release_with_an_ended_context_can_be_repeated", run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		t.indeterminate(a.Release(t.ended(), h.Hold), "release with an ended context")
 		if err := a.Release(t.ctx, h.Hold); err != nil && !errors.Is(err, store.ErrLost) {
-			t.Fatalf("release again: %v, want nil, or ErrLost if it was done before", err)
+			t.Fatalf("release again: got %v, want nil, or ErrLost if it was done before", err)
 		}
 		b.take(b.lock(name, try)).release()
 	}},
 }
 
-// ended is a context that has ended.
+// ended returns a context that has ended.
 func (t *trial) ended() context.Context {
 	ctx, cancel := context.WithCancel(t.ctx)
 	cancel()
@@ -197,6 +198,6 @@ func (t *trial) ended() context.Context {
 func (t *trial) indeterminate(err error, what string) {
 	t.Helper()
 	if err == nil || store.Definite(err) {
-		t.Fatalf("%s: %v, want an error that leaves it indeterminate", what, err)
+		t.Fatalf("%s: got %v, want an indeterminate error", what, err)
 	}
 }

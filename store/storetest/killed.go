@@ -21,26 +21,30 @@ import (
 
 // Killable is a store on a server that other processes can reach.
 type Killable struct {
-	// At makes a backing and says where it is, on one line. It is called in the test alone.
+	// At makes a backing and returns where it is, on one line. It is called only in the
+	// test process.
 	At func(t *testing.T) string
 
-	// Open opens one more store object there, which Killed has closed. It is called in the test, and in the processes
-	// that are killed.
+	// Open opens one more store object there, which Killed closes. It is called in the test process, and in the
+	// processes that are killed.
 	Open func(t *testing.T, at string) store.Store
 
-	// TTL is that of the holds; three seconds, or the least that the store keeps, if it is zero.
+	// TTL is that of the holds. Zero: three seconds, or the least TTL of the store if that is
+	// longer.
 	TTL time.Duration
 }
 
-// killedEnv has the name that a process holds, or waits for, until it is killed, and where.
+// killedEnv says what a process does until it is killed (it holds or waits), on which name,
+// and where.
 const killedEnv = "HOLDFAST_TEST_KILLED"
 
-// Killed kills processes. Within the TTL of a holder, plus a second, the next claim is granted: both one that
-// waits already and one that comes then. A killed waiter blocks those behind it for no longer than a position is
-// kept, plus a second, however long the TTL is. It is called in a test of its own, at its top: to hold the name,
-// or to wait for it, a new process of the test program runs that test.
+// Killed kills processes. The next claim must be granted within the TTL of a killed holder, plus a second,
+// whether it waited already or comes later. A killed waiter must block those behind it for no longer than a
+// position is kept, plus a second, however long the TTL is. Call it first in a test of its own: to hold the
+// name, or to wait for it, a new process of the test program runs that test.
 //
-// A machine may stall while that is timed: one success in three is enough, or in as many tries as are allowed.
+// The machine may stall during the measurement: one success in three tries is enough, or in as many as the
+// patience of tests allows.
 func Killed(t *testing.T, c Killable) {
 	t.Helper()
 	if says := strings.SplitN(os.Getenv(killedEnv), " ", 3); len(says) == 3 {
@@ -48,15 +52,15 @@ func Killed(t *testing.T, c Killable) {
 		return
 	}
 	at, test := c.At(t), t.Name()
-	t.Run("killed", func(t *testing.T) { // so that Killed returns when all have ended
+	t.Run("killed", func(t *testing.T) { // so that Killed returns only after all subtests
 		for _, one := range []struct {
 			what string
 			ttl  time.Duration
 			once func(*killing) (took time.Duration, conclusive bool)
 		}{
-			{"who waits is in", c.TTL, func(k *killing) (time.Duration, bool) { return k.once(true) }},
-			{"who comes is in", c.TTL, func(k *killing) (time.Duration, bool) { return k.once(false) }},
-			{"who waits behind a waiter is in", 3 * store.MaxPositionTTL, (*killing).behind},
+			{"a waiter is granted", c.TTL, func(k *killing) (time.Duration, bool) { return k.once(true) }},
+			{"a later claim is granted", c.TTL, func(k *killing) (time.Duration, bool) { return k.once(false) }},
+			{"a waiter behind a waiter is granted", 3 * store.MaxPositionTTL, (*killing).behind},
 		} {
 			t.Run(one.what, func(t *testing.T) {
 				t.Parallel()
@@ -66,24 +70,24 @@ func Killed(t *testing.T, c Killable) {
 				k.eyes, _ = c.locker(t, at, one.ttl)
 				for again, began := 0, time.Now(); again < 3 || time.Since(began) < patience; again++ {
 					took, conclusive := one.once(k)
-					t.Logf("in after %v: %v; the TTL is %v", took.Round(time.Millisecond), conclusive, k.ttl)
+					t.Logf("granted after %v; conclusive: %v; the TTL is %v", took.Round(time.Millisecond), conclusive, k.ttl)
 					if conclusive && took <= k.bound {
 						return
 					}
 				}
-				t.Errorf("each time it was later than %v", k.bound)
+				t.Errorf("each time later than %v", k.bound)
 			})
 		}
 	})
 }
 
-// What a process that is killed does until then.
+// What a process does until it is killed.
 const (
 	holds = "holds"
 	waits = "waits"
 )
 
-// killed is the process that is killed.
+// killed runs in the process that is killed.
 func (c *Killable) killed(t *testing.T, holds bool, name, at string) {
 	t.Helper()
 	ttl := c.TTL
@@ -98,11 +102,11 @@ func (c *Killable) killed(t *testing.T, holds bool, name, at string) {
 	if holds {
 		fmt.Println(killedEnv)
 	}
-	io.Copy(io.Discard, os.Stdin) // it ends with the process that was to kill this one
+	io.Copy(io.Discard, os.Stdin) // stdin ends with the test process
 }
 
-// locker is the locks of one process, closed with the test, and for how long its holds last: three seconds if ttl is zero, and no less
-// than the store keeps.
+// locker returns the Locker of one process, closed with the test, and the TTL of its holds: ttl, or three seconds if it
+// is zero, and at least the MinTTL of the store.
 func (c *Killable) locker(t *testing.T, at string, ttl time.Duration) (*holdfast.Locker, time.Duration) {
 	t.Helper()
 	s := c.Open(t, at)
@@ -125,7 +129,8 @@ func lock(ctx context.Context, l *holdfast.Locker, name string) (*holdfast.Lease
 	}
 }
 
-// killing is processes that live: one has the name before, one takes it once another was killed, one looks.
+// killing has the processes that are not killed: first holds the name before, near takes it after the kill,
+// and eyes watches.
 type killing struct {
 	*testing.T
 	test, at          string
@@ -133,15 +138,15 @@ type killing struct {
 	first, near, eyes *holdfast.Locker
 }
 
-// taken is what came of taking a name, and when.
+// taken is the result of taking a name, and when it came.
 type taken struct {
 	lease *holdfast.Lease
 	err   error
 	when  time.Time
 }
 
-// once returns how long after the end of its holder a name was taken. conclusive is false if the machine stalled for so long
-// that the holder had lost it before.
+// once returns how long after the kill of its holder a name was taken. conclusive is false if the machine stalled for
+// so long that the holder had lost the name before.
 func (k *killing) once(waits bool) (took time.Duration, conclusive bool) {
 	k.Helper()
 	k.bound = k.ttl + time.Second
@@ -164,7 +169,8 @@ func (k *killing) once(waits bool) (took time.Duration, conclusive bool) {
 	return when.Sub(killed), !stalled && !when.Before(killed)
 }
 
-// behind returns how long after the end of a waiter the one behind it had the name, which was given back by then.
+// behind returns how long after the kill of a waiter the one behind it had the name, which its holder releases
+// right after the kill.
 func (k *killing) behind() (took time.Duration, conclusive bool) {
 	k.Helper()
 	k.bound = min(k.ttl, store.MaxPositionTTL) + time.Second
@@ -186,7 +192,7 @@ func (k *killing) behind() (took time.Duration, conclusive bool) {
 	return when.Sub(killed), !stalled && !when.Before(killed)
 }
 
-// take has the near process take a name, until cancel is called.
+// take makes the near process take a name, until cancel is called.
 func (k *killing) take(name string, got chan<- taken) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithCancel(k.Context())
 	go func() {
@@ -196,7 +202,7 @@ func (k *killing) take(name string, got chan<- taken) (cancel context.CancelFunc
 	return cancel
 }
 
-// sees waits until a name is held, and that many wait for it. stalled: it is no longer held.
+// sees waits until a name is held and that many wait for it. stalled: the name is no longer held.
 func (k *killing) sees(name string, waiting int, got <-chan taken) (stalled bool) {
 	k.Helper()
 	for begun := time.Now(); len(got) == 0; time.Sleep(5 * time.Millisecond) {
@@ -209,20 +215,20 @@ func (k *killing) sees(name string, waiting int, got <-chan taken) (stalled bool
 			return false
 		}
 		if time.Since(begun) > patience {
-			k.Fatalf("after %v still not seen: the name is held, and %d wait for it: %v", patience, waiting, err)
+			k.Fatalf("after %v still not: the name is held, and %d wait for it: %v", patience, waiting, err)
 		}
 	}
 	return false
 }
 
-// in is when the near process had the name, which it gives back.
+// in returns when the near process got the name, and releases it.
 func (k *killing) in(got <-chan taken, cancel context.CancelFunc, killed time.Time) time.Time {
 	k.Helper()
-	end := time.AfterFunc(k.bound+patience, cancel) // it is far too late
+	end := time.AfterFunc(k.bound+patience, cancel) // this is far too late
 	defer end.Stop()
 	one := <-got
 	if one.err != nil {
-		k.Fatalf("not in %v after another process was killed: %v", time.Since(killed).Round(time.Second), one.err)
+		k.Fatalf("not granted within %v after another process was killed: %v", time.Since(killed).Round(time.Second), one.err)
 	}
 	k.gives(one.lease)
 	return one.when
@@ -235,7 +241,8 @@ func (k *killing) gives(l *holdfast.Lease) {
 	}
 }
 
-// starts starts a process that holds a name, or waits for it, and returns what kills it, which the end of the test does at the latest.
+// starts starts a process that holds a name, or waits for it, and returns a function that kills it. The end of the test
+// kills it at the latest.
 func (k *killing) starts(what, name string) (kill func()) {
 	k.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^"+k.test+"$")
@@ -263,6 +270,6 @@ func (k *killing) starts(what, name string) (kill func()) {
 		}
 		k.Log(lines.Text())
 	}
-	k.Fatal("the process that was to be killed has ended")
+	k.Fatal("the process to be killed has ended")
 	return nil
 }

@@ -29,8 +29,8 @@ func TestTheTestsCatchEachMutantThatKeepsTheDead(t *testing.T) {
 	unseen := mutant.At("dead-is-expired", mutant.Cond("e == nil"))
 	var all []mutant.Broken
 	for name, edits := range map[string][]mutant.Edit{
-		"the dead hold for seconds more": {unseen, mutant.At("repeated-grant-draws-new", mutant.Value("max(e.Expires, now.Clock+micros(c.TTL)+3_000_000)"))},
-		"the dead hold for ever":         {unseen, mutant.At("repeated-grant-draws-new", mutant.Value("now.Clock + 1<<50"))},
+		"dead processes hold for some seconds more": {unseen, mutant.At("repeated-grant-draws-new", mutant.Value("max(e.Expires, now.Clock+micros(c.TTL)+3_000_000)"))},
+		"dead processes hold forever":               {unseen, mutant.At("repeated-grant-draws-new", mutant.Value("now.Clock + 1<<50"))},
 	} {
 		all = append(all, mutant.Broken{Name: name, Pkg: "store/storetest", Test: "TestTheNextIsGrantedOnceAHolderIsKilled", Edits: edits})
 	}

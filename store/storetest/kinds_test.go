@@ -25,7 +25,7 @@ func (s coarse) Describe() store.Description {
 
 func TestTheSuiteSuitsACoarseStore(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it waits for TTLs of seconds")
+		t.Skip("a coarse store waits for TTLs of seconds")
 	}
 	s := coarse{memstore.New()}
 	storetest.Run(t, func(*testing.T) store.Store { return s })
@@ -153,6 +153,6 @@ func TestTheSuiteSuitsABareStore(t *testing.T) {
 	s := slow{bare{memstore.New()}, new(atomic.Int64)}
 	storetest.Run(t, func(*testing.T) store.Store { return s })
 	if s.asks.Load() < 8 {
-		t.Errorf("%d short asks: none of them was slow", s.asks.Load())
+		t.Errorf("none of %d short asks was slow", s.asks.Load())
 	}
 }

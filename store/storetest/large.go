@@ -9,16 +9,16 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What is large in the suite is as large as the contract lets it be: the greatest TTL of the store, names of up to
+// Large values in the suite are as large as the contract allows: the greatest TTL of the store, names of up to
 // MaxName bytes, and these.
 const (
-	manyHolds   = 1024 // of one batch: more than any store puts into one statement or round trip
+	manyHolds   = 1024 // in one batch: more than any store puts into one statement or round trip
 	manyEntries = 1000 // of one name: see crowdOf
 )
 
-// crowdOf is how many entries a name gets. Most stores read and write all entries of a name with each operation, so that a
-// thousand operations on a thousand take a server half a minute: it has them where HOLDFAST_NIGHTLY is set, and where a hold
-// can last for long enough.
+// crowdOf returns how many entries a name gets. Most stores read and write all entries of a name with each operation,
+// so a thousand operations on a thousand entries take a server half a minute. A server gets that many only if
+// HOLDFAST_NIGHTLY is set and holds can last long enough.
 func crowdOf(d *store.Description) int {
 	short := d.MaxTTL > 0 && d.MaxTTL <= time.Minute
 	if d.InProcess || os.Getenv("HOLDFAST_NIGHTLY") != "" && !short {
@@ -47,7 +47,7 @@ var largePromises = []promise{
 		h := a.take(a.lock(t.name()))
 		before := time.Now()
 		if err := h.push(t.d.MaxTTL); err != nil {
-			t.Fatalf("renew: %v", err)
+			t.Fatalf("renewal: %v", err)
 		}
 		t.lastsFor(h, t.d.MaxTTL, before)
 		h.release()
@@ -77,8 +77,8 @@ var largePromises = []promise{
 	}},
 	{name: "Renew_and_ReleaseAll_take_a_thousand", run: func(t *trial) {
 		a, head := t.client(), t.name()
-		// Each length of a name, so that a store which cuts some has two that are the same. There are two or three
-		// readers a name: on twice as many names some stores begin to tidy up, which would wake those whom other subtests wait for.
+		// Names of every length, so that in a store that cuts long ones two are the same. Each name has two or three
+		// readers: with twice as many names some stores begin to clean up, which would wake waiters of other subtests.
 		lengths := store.MaxName + 1 - len(head)
 		all := a.many(manyHolds, func(i int) store.Claim { return a.read(head + strings.Repeat("n", i%lengths)) })
 
@@ -101,7 +101,7 @@ var largePromises = []promise{
 			}
 			for name, n := range of {
 				if listed[name] != n {
-					t.Fatalf("the list of all has %d entries of a name of %d bytes, want %d", listed[name], len(name), n)
+					t.Fatalf("the list of all names has %d entries of a name of %d bytes, want %d", listed[name], len(name), n)
 				}
 			}
 		}
@@ -116,7 +116,7 @@ var largePromises = []promise{
 		n := crowdOf(&t.d)
 		all := a.many(n, func(int) store.Claim { return a.read(name) })
 		if r := b.refused(b.lock(name, try)); r.Holding != n && !t.lacks(store.PromiseHolders) {
-			t.Fatalf("a refusal says that %d hold the name, want %d", r.Holding, n)
+			t.Fatalf("the refusal reports %d holders, want %d", r.Holding, n)
 		}
 		since := time.Now()
 		longer := a.renewAll(all)
@@ -128,11 +128,11 @@ var largePromises = []promise{
 				tokens[e.ID] = e.Token
 			}
 			if len(st.Entries) != n {
-				t.Fatalf("%d entries are listed, want %d", len(st.Entries), n)
+				t.Fatalf("got %d entries in the list, want %d", len(st.Entries), n)
 			}
 			for _, h := range all {
 				if tokens[h.ID] != h.Token {
-					t.Fatalf("%v holds the name with token %d, and is listed with %d", h.ID, h.Token, tokens[h.ID])
+					t.Fatalf("%v holds the name with token %d, but is listed with %d", h.ID, h.Token, tokens[h.ID])
 				}
 			}
 		}
@@ -165,11 +165,11 @@ var largePromises = []promise{
 	}},
 }
 
-// many takes n claims that fit together, some of them at a time.
+// many takes n claims that fit together, several at a time.
 func (c *client) many(n int, claim func(i int) store.Claim) []*held {
 	c.t.Helper()
 	all := make([]*held, n)
-	lasts := min(10*c.t.long, c.t.d.MaxTTL) // a server may take its time
+	lasts := min(10*c.t.long, c.t.d.MaxTTL) // a server may be slow
 	began := store.Now()
 	const workers = 16
 	var taking sync.WaitGroup
@@ -190,7 +190,7 @@ func (c *client) many(n int, claim func(i int) store.Claim) []*held {
 	return all
 }
 
-// renewAll renews what must still be held, in one call, for longer than it was taken, if the store lets one.
+// renewAll renews holds that must not be lost, in one call, for longer than before if the store allows it.
 func (c *client) renewAll(all []*held) (longer time.Duration) {
 	t := c.t
 	t.Helper()
@@ -203,20 +203,20 @@ func (c *client) renewAll(all []*held) (longer time.Duration) {
 	}
 	out := c.Renew(t.ctx, batch)
 	if len(out) != len(batch) {
-		t.Fatalf("%d renewals for %d holds", len(out), len(batch))
+		t.Fatalf("got %d renewals for %d holds", len(out), len(batch))
 	}
 	for i, r := range out {
 		if r.Err != nil {
 			t.Fatalf("renewal %d of %d: %v", i, len(out), r.Err)
 		}
 		if r.From == 0 && (r.TTL < longer || r.TTL >= longer+t.d.Tick) {
-			t.Fatalf("renewal %d of %d: for %v, want %v", i, len(out), r.TTL, longer)
+			t.Fatalf("renewal %d of %d: renewed for %v, want %v", i, len(out), r.TTL, longer)
 		}
 	}
 	return longer
 }
 
-// pushed checks that all entries of a name last for so long since a renewal.
+// pushed checks that all entries of a name last for longer from since, when they were renewed.
 func (t *trial) pushed(st store.State, longer time.Duration, since time.Time) {
 	t.Helper()
 	if t.lacks(store.PromiseDeadline) {
@@ -224,12 +224,12 @@ func (t *trial) pushed(st store.State, longer time.Duration, since time.Time) {
 	}
 	for i, e := range st.Entries {
 		if least := longer - time.Since(since) - t.d.Tick - t.slack(longer); e.Expires < least {
-			t.Fatalf("entry %d of %d of a name of %d bytes expires in %v, renewed for %v", i, len(st.Entries), len(st.Name), e.Expires, longer)
+			t.Fatalf("entry %d of %d, of a name of %d bytes, expires in %v, renewed for %v", i, len(st.Entries), len(st.Name), e.Expires, longer)
 		}
 	}
 }
 
-// lasting is the claim with another TTL.
+// lasting returns the claim with another TTL.
 func lasting(claim store.Claim, d time.Duration) store.Claim {
 	claim.TTL = d
 	return claim
@@ -242,14 +242,14 @@ func (t *trial) lastsFor(h *held, d time.Duration, before time.Time) {
 	check := func(how string, e store.Entry) {
 		t.Helper()
 		if least := d - time.Since(before) - t.d.Tick - t.slack(d); e.ID != h.ID || e.Expires < least || e.Expires > d+t.d.Tick {
-			t.Fatalf("%s shows %+v, want one that expires in %v to %v", how, e, least, d)
+			t.Fatalf("%s: got %+v, want one that expires in %v to %v", how, e, least, d)
 		}
 	}
 	if e, ok := t.entry(h.Name, h.ID); ok {
 		check("the list", e)
 	}
 	if b := t.client(); !t.lacks(store.PromiseHolders) {
-		if e := b.refused(b.lock(h.Name, try)).Holders[0]; e.Expires != 0 || e.Ends != 0 { // else it is not known
+		if e := b.refused(b.lock(h.Name, try)).Holders[0]; e.Expires != 0 || e.Ends != 0 { // otherwise it is unknown
 			check("a refusal", e)
 		}
 	}
@@ -260,9 +260,9 @@ func (t *trial) closed(r store.Answer, h *held, d time.Duration) {
 	t.Helper()
 	least := d - time.Since(h.before) - 2*t.d.Tick
 	if e := r.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends < least {
-		t.Fatalf("in the way is %+v, want the hold that has ended, for %v at least", e, least)
+		t.Fatalf("blocked by %+v, want the hold that has ended, for at least %v", e, least)
 	}
 	if !t.lacks(store.PromiseUntil) && r.Until < least {
-		t.Fatalf("until %v, want %v at least", r.Until, least)
+		t.Fatalf("got until %v, want at least %v", r.Until, least)
 	}
 }

@@ -16,25 +16,24 @@ type Lockable[ID comparable] struct {
 	// Open opens a store object on the same backing each time.
 	Open func(t *testing.T) store.Store
 
-	// Sessions is which sessions a store object has.
+	// Sessions returns the sessions of a store object.
 	Sessions func(store.Store) []ID
 
-	// Lock locks the row of one of them, as a transaction does that stays open, until the test ends.
+	// Lock locks the row of one session until the test ends, as an open transaction does.
 	Lock func(t *testing.T, id ID)
 }
 
-// LockedSession locks the sessions of a process, and then those that it has begun since: its holds are renewed,
-// its positions stay, and another process notices nothing. The TTL is 30 s: a renewal has ten of them left when
-// it finds that a session cannot be renewed.
+// LockedSession locks the sessions of a process, and then those that it has begun since. The holds of the
+// process must still be renewed, its positions must stay, and another process must notice nothing.
 func LockedSession[ID comparable](t *testing.T, c Lockable[ID]) {
 	t.Helper()
-	const ttl = 90 * time.Second // a machine may stand still for half a minute
+	const ttl = 90 * time.Second // a machine may stall for half a minute
 	locker := func(s store.Store) *holdfast.Locker {
 		l, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = l.Close() }) // what is locked cannot be ended
+		t.Cleanup(func() { _ = l.Close() }) // a locked session cannot be ended
 		return l
 	}
 	taken := func(l *holdfast.Locker, name string) *holdfast.Lease {
@@ -58,7 +57,7 @@ func LockedSession[ID comparable](t *testing.T, c Lockable[ID]) {
 	}()
 	for deadline := time.Now().Add(patience); len(MustList(t, s.(store.Inspector), "theirs").Entries) < 2; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("nobody waits")
+			t.Fatal("no claim waits")
 		}
 	}
 	locked := map[ID]bool{}
@@ -70,25 +69,25 @@ func LockedSession[ID comparable](t *testing.T, c Lockable[ID]) {
 				c.Lock(t, id)
 			}
 		}
-		if len(locked) > before { // some stores have a session for what was renewed only
+		if len(locked) > before { // some stores have a session only for renewed holds
 			times++
 		}
 		at := time.Now()
 		for i := 0; i < len(leases); {
 			if lease := leases[i]; !lease.Valid() {
-				t.Fatalf("%q is lost %v after its session was locked", lease.Name(), time.Since(at))
+				t.Fatalf("%q was lost %v after its session was locked", lease.Name(), time.Since(at))
 			} else if lease.Deadline().After(at.Add(ttl)) {
-				i++ // what was answered since has renewed it
+				i++ // it was renewed since
 				continue
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
 		if !theirs.Valid() {
-			t.Fatal("a lease of another process is lost")
+			t.Fatal("a lease of another process was lost")
 		}
 	}
 	if all := c.Sessions(s); !slices.ContainsFunc(all, func(id ID) bool { return !locked[id] }) {
-		t.Errorf("the sessions %v are all locked: then nothing could be renewed", all)
+		t.Errorf("all sessions %v are locked, so no renewal is possible", all)
 	}
 	if err := theirs.Release(); err != nil {
 		t.Error(err)
@@ -96,10 +95,10 @@ func LockedSession[ID comparable](t *testing.T, c Lockable[ID]) {
 	select {
 	case lease := <-got:
 		if lease == nil || !lease.Valid() {
-			t.Error("who waited is not granted what is free")
+			t.Error("the waiter is not granted a name that is free")
 		}
 	case <-time.After(patience):
-		t.Fatal("who waited is not granted what is free")
+		t.Fatal("the waiter is not granted a name that is free")
 	}
 	for _, lease := range leases {
 		if err := lease.Release(); err != nil {

@@ -15,7 +15,7 @@ var matchPromises = []promise{
 		h := a.take(a.read(name))
 		for range 3 {
 			if again := a.take(h.claim); again.Token != h.Token {
-				t.Fatalf("token %d on asking again, was %d", again.Token, h.Token)
+				t.Fatalf("asked again: got token %d, was %d", again.Token, h.Token)
 			}
 		}
 		t.entries(name, h.ID)
@@ -104,7 +104,7 @@ var matchPromises = []promise{
 			t.isLost(a.renew(wrong), "renew with another token")
 		}
 		if r := b.refused(b.lock(name, try)); !t.lacks(store.PromiseHolders) && r.Holders[0].Expires > granted+t.d.Tick {
-			t.Fatalf("it expires in %v, granted for %v", r.Holders[0].Expires, granted)
+			t.Fatalf("the hold expires in %v, granted for %v", r.Holders[0].Expires, granted)
 		}
 		h.renewed()
 		h.release()
@@ -119,10 +119,10 @@ var matchPromises = []promise{
 		}
 		t.entries(name, h.ID, w.ID)
 		if e, ok := t.entry(name, w.ID); ok && (e.Granted || e.Token != 0 || e.Expires > w.PositionTTL+t.d.Tick && !t.lacks(store.PromisePositionTTL)) {
-			t.Fatalf("the waiting entry is %+v, want it as it was, with at most %v left", e, w.PositionTTL)
+			t.Fatalf("the waiting entry is %+v, want it unchanged, with at most %v left", e, w.PositionTTL)
 		}
 		if r := c.refused(c.lock(name, try)); r.Holding != 1 || r.Waiting != 1 {
-			t.Fatalf("%d hold and %d wait, want 1 and 1", r.Holding, r.Waiting)
+			t.Fatalf("got %d holders and %d waiters, want 1 and 1", r.Holding, r.Waiting)
 		}
 		h.release()
 		b.take(w).release()
@@ -141,16 +141,16 @@ var matchPromises = []promise{
 	}},
 	{name: "a_renewal_of_an_absent_entry_is_lost_and_creates_nothing", run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		t.isLost(a.renew(store.Hold{Name: name, ID: a.proc.NewID(), Token: 1, TTL: t.long}), "renew of a hold that never was")
+		t.isLost(a.renew(store.Hold{Name: name, ID: a.proc.NewID(), Token: 1, TTL: t.long}), "renewal of a hold that never existed")
 		t.empty(name)
 		h := a.take(a.lock(name))
 		h.release()
-		t.isLost(h.push(t.long), "renew after the release")
+		t.isLost(h.push(t.long), "renewal after the release")
 		t.entries(name)
 		h = a.take(a.lock(name))
 		h.release()
 		k := b.take(b.lock(name, try))
-		t.isLost(h.push(t.long), "renew after the release and another's grant")
+		t.isLost(h.push(t.long), "renewal after the release and the grant of another")
 		t.entries(name, k.ID)
 		k.renewed()
 		k.release()
@@ -173,7 +173,7 @@ var matchPromises = []promise{
 		h.release()
 		t.isLost(a.Release(t.ctx, h.Hold), "second release")
 		k := b.take(b.lock(name, try))
-		t.isLost(a.Release(t.ctx, h.Hold), "release after another's grant")
+		t.isLost(a.Release(t.ctx, h.Hold), "release after the grant of another")
 		a.withdraw(h.claim)
 		k.renewed()
 		c.refused(c.lock(name, try))
@@ -182,7 +182,7 @@ var matchPromises = []promise{
 	}},
 	{name: "a_release_with_token_0_gives_back_whatever_the_id_has", run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		a.withdraw(a.lock(name)) // nothing there
+		a.withdraw(a.lock(name)) // nothing is there
 		t.entries(name)
 		h := a.take(a.lock(name))
 		w := b.lock(name)
@@ -195,12 +195,12 @@ var matchPromises = []promise{
 		a.withdraw(h.claim) // a hold
 		k := b.take(w)
 		a.withdraw(h.claim)
-		t.isLost(h.push(t.long), "renew after the withdrawal")
+		t.isLost(h.push(t.long), "renewal after the withdrawal")
 		k.renewed()
-		b.withdraw(w) // a hold again
+		b.withdraw(w) // its hold
 		t.empty(name)
 	}},
-	{name: "a_grant_nobody_has_looked_at_can_be_withdrawn", run: func(t *trial) {
+	{name: "a_grant_that_was_never_polled_can_be_withdrawn", run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		gone, next := b.lock(name), c.lock(name)
@@ -222,7 +222,7 @@ var matchPromises = []promise{
 			switch i % 4 {
 			case 1: // released
 				h.release()
-			case 2: // the other process's
+			case 2: // the id is of the other process
 				hold.ID = b.proc.NewID()
 			default:
 				good[i] = h
@@ -231,15 +231,15 @@ var matchPromises = []promise{
 		}
 		out := a.Renew(t.ctx, holds)
 		if len(out) != len(holds) {
-			t.Fatalf("%d renewals for %d holds", len(out), len(holds))
+			t.Fatalf("got %d renewals for %d holds", len(out), len(holds))
 		}
 		for i, r := range out {
 			if good[i] == nil {
-				t.isLost(r.Err, "renew of a hold that is gone")
+				t.isLost(r.Err, "renewal of a lost hold")
 				continue
 			}
 			if r.Err != nil {
-				t.Fatalf("renewal %d: %v, want nil", i, r.Err)
+				t.Fatalf("renewal %d: got %v, want nil", i, r.Err)
 			}
 			if r.From == 0 && (r.TTL < holds[i].TTL || r.TTL >= holds[i].TTL+t.d.Tick) {
 				t.Fatalf("renewed for %v, want %v", r.TTL, holds[i].TTL)
@@ -247,7 +247,7 @@ var matchPromises = []promise{
 			good[i].release()
 		}
 		if out := a.Renew(t.ctx, nil); len(out) != 0 {
-			t.Fatalf("%d renewals of no holds", len(out))
+			t.Fatalf("got %d renewals for no holds", len(out))
 		}
 	}},
 	{name: "a_batch_of_renewals_may_name_one_name_twice", run: func(t *trial) {
@@ -257,7 +257,7 @@ var matchPromises = []promise{
 		gone.release()
 		out := a.Renew(t.ctx, []store.Hold{one.Hold, gone.Hold, two.Hold, one.Hold})
 		if len(out) != 4 || out[0].Err != nil || !errors.Is(out[1].Err, store.ErrLost) || out[2].Err != nil || out[3].Err != nil {
-			t.Fatalf("renewals %+v, want only the second lost", out)
+			t.Fatalf("got renewals %+v, want only the second lost", out)
 		}
 		one.release()
 		two.release()
@@ -270,11 +270,11 @@ var matchPromises = []promise{
 		for range 3 {
 			before := time.Now()
 			if err := h.push(longer); err != nil {
-				t.Fatalf("renew: %v", err)
+				t.Fatalf("renewal: %v", err)
 			}
 			e, ok := t.entry(name, h.ID)
 			if least := longer - time.Since(before) - t.d.Tick - t.slack(longer); !ok || e.Expires < least || e.Expires > longer+t.d.Tick {
-				t.Fatalf("it expires in %v, renewed for %v", e.Expires, longer)
+				t.Fatalf("the hold expires in %v, renewed for %v", e.Expires, longer)
 			}
 		}
 		h.release()

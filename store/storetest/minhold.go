@@ -12,8 +12,8 @@ var (
 	lockDelay = []store.Promise{store.PromiseLockDelay}
 )
 
-// Minimum hold and lock delay: an expired or released entry that has ended for
-// its owner and still blocks.
+// Minimum hold and lock delay: an entry that has expired or was released still
+// blocks, though it has ended for its owner.
 var minHoldPromises = []promise{
 	{name: "a_minimum_hold_is_void_until_the_owner_has_shown_the_token", needs: minHold, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
@@ -24,7 +24,7 @@ var minHoldPromises = []promise{
 		b.take(b.lock(name, try)).release()
 		t.empty(name)
 	}},
-	// Its caller had left when the token was shown: nothing ran.
+	// The caller had left before the token was shown, so nothing ran.
 	{name: "a_minimum_hold_is_void_once_a_shown_hold_is_withdrawn", needs: minHold, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, withMinHold(t.long)))
@@ -57,10 +57,10 @@ var minHoldPromises = []promise{
 		h.release()
 		r := b.refused(b.lock(name, try))
 		if e := r.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.late(t.long) {
-			t.Fatalf("in the way is %+v, want the released hold, expired, for at most %v", e, t.long)
+			t.Fatalf("blocked by %+v, want the released hold, expired, for at most %v", e, t.long)
 		}
 		if !t.lacks(store.PromiseUntil) && (r.Until <= 0 || r.Until > t.late(t.long)) {
-			t.Fatalf("until %v, want the end of the minimum hold, %v from the grant", r.Until, t.long)
+			t.Fatalf("got until %v, want the end of the MinHold, %v from the grant", r.Until, t.long)
 		}
 		b.refused(b.read(name))
 	}},
@@ -69,7 +69,7 @@ var minHoldPromises = []promise{
 		h := a.take(a.lock(name, withMinHold(t.long)))
 		h.release()
 		for range 2 {
-			t.isLost(h.push(t.long), "renew after the release")
+			t.isLost(h.push(t.long), "renewal after the release")
 			t.isLost(a.Release(t.ctx, h.Hold), "second release")
 			a.lost(h.claim)
 			a.withdraw(h.claim)
@@ -77,8 +77,8 @@ var minHoldPromises = []promise{
 		t.entries(name, h.ID)
 		b.refused(b.lock(name, try))
 	}},
-	// An owner whose release was not answered repeats it. The hold has a minimum hold and no lock delay: that stays
-	// so.
+	// An owner whose release was not answered repeats it. The repeat must neither end the minimum hold nor start
+	// the lock delay.
 	{name: "a_release_that_is_repeated_keeps_the_minimum_hold", needs: minHold, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		with := []func(*store.Claim){withMinHold(t.long / 2)}
@@ -91,7 +91,7 @@ var minHoldPromises = []promise{
 		left := t.keptBy(b.refused(b.lock(name, try)), h.ID, t.long/2)
 		for range 2 {
 			t.pass()
-			t.isLost(a.Release(t.ctx, h.Hold), "the release, repeated")
+			t.isLost(a.Release(t.ctx, h.Hold), "repeated release")
 			left = t.keptBy(b.refused(b.lock(name, try)), h.ID, left-t.short)
 		}
 	}},
@@ -101,7 +101,7 @@ var minHoldPromises = []promise{
 		released := a.take(a.lock(t.name(), withMinHold(d)))
 		released.release()
 		expires := a.take(a.lock(t.name(), withMinHold(d), ttl(t.short)))
-		shown := expires.push(t.short) == nil // else it was too late
+		shown := expires.push(t.short) == nil // otherwise it was too late
 		next := b.wait(b.lock(released.Name))
 		t.least(released, d, next)
 		next = b.wait(b.lock(expires.Name))
@@ -116,7 +116,7 @@ var minHoldPromises = []promise{
 		t.expired(h.claim)
 		r := b.refused(b.lock(h.Name, try))
 		if e := r.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.late(t.long) {
-			t.Fatalf("in the way is %+v, want the expired hold, for at most %v", e, t.long)
+			t.Fatalf("blocked by %+v, want the expired hold, for at most %v", e, t.long)
 		}
 		t.isLost(h.push(t.long), "renew of an expired hold")
 		t.isLost(a.Release(t.ctx, h.Hold), "release of an expired hold")
@@ -131,7 +131,7 @@ var minHoldPromises = []promise{
 		h.renewed()
 		h.release()
 		if e := b.refused(b.lock(name, try)).Holders[0]; e.Ends > t.late(t.long-t.short) {
-			t.Fatalf("in the way for %v more, want %v less than %v", e.Ends, t.short, t.long)
+			t.Fatalf("blocked for %v more, want at most %v less than %v", e.Ends, t.short, t.long)
 		}
 	}},
 	{name: "a_minimum_hold_that_has_ended_delays_no_release", needs: minHold, run: func(t *trial) {
@@ -159,14 +159,15 @@ var minHoldPromises = []promise{
 		h.release()
 		t.mismatch(b, b.lock(name, try), 3)
 		b.take(b.slots(name, 3, 2, try))
-		b.refused(b.slots(name, 3, 1, try)) // it still weighs
+		b.refused(b.slots(name, 3, 1, try)) // the kept hold still has its weight
 	}},
 	{name: "an_expired_hold_closes_the_name_for_its_lock_delay", needs: lockDelay, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, withLockDelay(t.long), ttl(t.short)))
 		t.expired(h.claim)
 		for range 2 {
-			// Of several nodes one may not think so yet: that leaves it indeterminate.
+			// With several nodes, one may still consider it live: then the outcome is
+			// indeterminate.
 			t.until("a renewal of an expired hold is lost", func() bool {
 				err := h.push(t.long)
 				if err == nil {
@@ -180,7 +181,7 @@ var minHoldPromises = []promise{
 		}
 		r := b.refused(b.lock(name, try))
 		if e := r.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.late(t.long) {
-			t.Fatalf("in the way is %+v, want the expired hold, for at most %v", e, t.long)
+			t.Fatalf("blocked by %+v, want the expired hold, for at most %v", e, t.long)
 		}
 		t.entries(name, h.ID)
 	}},
@@ -194,12 +195,12 @@ var minHoldPromises = []promise{
 		h := a.take(a.lock(name))
 		dead := b.lock(name, withLockDelay(t.long), ttl(t.short))
 		if b.ask(dead).Granted {
-			t.Fatal("granted beside the holder")
+			t.Fatal("granted while another holds it")
 		}
 		h.release()
 		t.expired(dead)
 		if e, ok := t.entry(name, dead.ID); ok && e.Granted {
-			a.refused(a.lock(name, try)) // else its position had lapsed before the release
+			a.refused(a.lock(name, try)) // otherwise its position had lapsed before the release
 		}
 	}},
 	{name: "a_release_has_no_lock_delay", needs: lockDelay, run: func(t *trial) {
@@ -230,25 +231,27 @@ var minHoldPromises = []promise{
 	}},
 }
 
-// keptBy checks that a name is kept taken by the minimum hold of a released hold, and returns for how long: at
-// most most. A store whose server has no clock begins to count at the next read.
+// keptBy checks that the minimum hold of a released hold keeps a name taken, and returns for how long, at most
+// most. A store whose server has no clock begins to count at the next read.
 func (t *trial) keptBy(r store.Answer, id store.ID, most time.Duration) time.Duration {
 	t.Helper()
 	e := r.Holders[0]
 	if e.ID != id || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.late(most) {
-		t.Fatalf("in the way is %+v, want the released hold, for %v at most", e, most)
+		t.Fatalf("blocked by %+v, want the released hold, for at most %v", e, most)
 	}
 	return e.Ends
 }
 
-// late is the most that a minimum hold or a lock delay of d is told to last still.
+// late returns the longest remaining time that a store may report for a minimum hold or a lock
+// delay of d.
 func (t *trial) late(d time.Duration) time.Duration { return d + t.d.Tick + t.d.Late }
 
-// least checks that the next one came no sooner than d after the grant: since
-// before the ask of the first at least d has passed when the next is in.
+// least checks that the next claim was granted no sooner than d after the
+// first: d has passed from just before the ask of the first to the grant of the
+// next.
 func (t *trial) least(first *held, d time.Duration, next *held) {
 	t.Helper()
-	if passed := next.after.Sub(first.before); passed < d-d/64 { // clocks differ a little
-		t.Fatalf("the next one was in %v after the first, want %v", passed, d)
+	if passed := next.after.Sub(first.before); passed < d-d/64 { // clocks differ slightly
+		t.Fatalf("the next was granted %v after the first, want %v", passed, d)
 	}
 }

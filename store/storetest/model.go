@@ -53,7 +53,7 @@ func (o op) String() string {
 	return b.String()
 }
 
-// A model is package queue with a name for each queue.
+// A model is a queue of package queue for each name.
 type model struct {
 	names    map[string]*queue.Queue
 	oneFloor bool
@@ -80,7 +80,7 @@ func (m *model) queue(name string) *queue.Queue {
 	return q
 }
 
-// do says what the operation answers, and whom it wakes.
+// do returns the answer of the operation, and the notifications that it sends.
 func (m *model) do(now queue.Time, o op) (out outcome, woken []store.Notification) {
 	done := func(name string, change queue.Change, err error) {
 		woken = append(woken, change.Woken...)
@@ -127,7 +127,7 @@ func (m *model) do(now queue.Time, o op) (out outcome, woken []store.Notificatio
 	return out, woken
 }
 
-// entry is the entry of the id, or nil.
+// entry returns the entry of the id, or nil.
 func (m *model) entry(name string, id store.ID) *queue.Entry {
 	q := m.queue(name)
 	for i := range q.Entries {
@@ -138,7 +138,7 @@ func (m *model) entry(name string, id store.ID) *queue.Entry {
 	return nil
 }
 
-// token is that of the id's hold, or 0.
+// token returns the token of the id's hold, or 0.
 func (m *model) token(name string, id store.ID) int64 {
 	if e := m.entry(name, id); e != nil {
 		return e.Token

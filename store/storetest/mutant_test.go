@@ -28,7 +28,7 @@ func TestTheSuiteCatchesEachMutant(t *testing.T) {
 	begin = time.Now()
 	results, right := runMutants(t, set, patience)
 	for again := 2 * patience; !right.passes() && again <= 4*patience; again *= 2 {
-		t.Logf("the correct store fails with so little patience, so no mutant is judged; all run again with %v: %s", again, right.run.End())
+		t.Logf("the correct store fails with a short patience, so no mutant is judged; all run again with %v: %s", again, right.run.End())
 		results, right = runMutants(t, set, again)
 	}
 	if !right.passes() {

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// oddNames are pairwise different, and must stay so.
+// oddNames returns names that are all different, and that a store must not mix up.
 func oddNames() []string {
-	r := "r" + random() // which can be all digits, and those have no upper case
+	r := "r" + random() // random can return only digits, which have no upper case
 	long := strings.Repeat("x", store.MaxName-len(r)-1)
 	wide := strings.Repeat("ü", (store.MaxName-len(r))/2-1)
 	odd := []string{
@@ -25,7 +25,7 @@ func oddNames() []string {
 		long + r, long + r + "y", long + r + "Y", strings.ToUpper(long) + r, r + wide, r + wide + "ü", r + wide + "Ü",
 		".lock" + r, r + ".lock", "con" + r, "CON" + r, r + ":last", r + ".tmp",
 	}
-	// Where some store may cut a name, and in between: what is cut is the same as another.
+	// Lengths at which some store may cut a name, and others: a cut name would equal another.
 	for _, n := range []int{64, 65, 66, 127, 128, 129, 191, 192, 254, 255, 256, 257, 300, 383, 384, 499, 500, store.MaxName - 1, store.MaxName} {
 		head := r + strings.Repeat("z", n-len(r)-1)
 		odd = append(odd, head+"1", head+"2")
@@ -33,7 +33,7 @@ func oddNames() []string {
 	return odd
 }
 
-// bareNames are whole names with a meaning elsewhere. They are the same in
+// bareNames are names with a special meaning elsewhere. They are the same in
 // every run, so they may be in use.
 var bareNames = []string{".", "..", "/", " ", "*", "?", "\x00", "\n", "0", "-", "{}", "'", "nul", "CON", "🔒", strings.Repeat("\\", store.MaxName)}
 
@@ -41,7 +41,7 @@ var namePromises = []promise{
 	{name: "two_names_never_meet", run: func(t *trial) {
 		a, b := t.client(), t.client()
 		tokens, asked := map[string]*held{}, 0
-		renew := func() { // each eighth time all that are held: a slow machine takes longer for them all than their TTL
+		renew := func() { // renews all holds at every eighth call: on a slow machine the test takes longer than their TTL
 			if asked++; asked%8 != 0 {
 				return
 			}
@@ -51,7 +51,7 @@ var namePromises = []promise{
 			}
 			for i, r := range a.Renew(t.ctx, all) {
 				if r.Err != nil {
-					t.Fatalf("renew %q: %v, want it still held", all[i].Name, r.Err)
+					t.Fatalf("renewal of %q: got %v, want it held", all[i].Name, r.Err)
 				}
 			}
 		}
@@ -63,7 +63,7 @@ var namePromises = []promise{
 			c := a.lock(name, try)
 			r, err := a.Ask(t.ctx, c)
 			if err != nil || !r.Granted {
-				t.Fatalf("name %q, %d bytes: %+v, %v, want granted", name, len(name), r, err)
+				t.Fatalf("name %q, %d bytes: got %+v, %v, want granted", name, len(name), r, err)
 			}
 			tokens[name] = &held{c: a, Hold: store.Hold{Name: name, ID: c.ID, Token: r.Token, TTL: c.TTL}}
 		}
@@ -71,10 +71,10 @@ var namePromises = []promise{
 			renew()
 			r, err := b.Ask(t.ctx, b.lock(name, try))
 			if err != nil || r.Granted {
-				t.Fatalf("name %q a second time: %+v, %v, want refused", name, r, err)
+				t.Fatalf("name %q a second time: got %+v, %v, want refused", name, r, err)
 			}
 			if !t.lacks(store.PromiseHolders) && (len(r.Holders) != 1 || r.Holders[0].Token != tokens[name].Token) {
-				t.Fatalf("name %q is held with token %d: the store says %+v", name, tokens[name].Token, r.Holders)
+				t.Fatalf("name %q is held with token %d, but the store reports %+v", name, tokens[name].Token, r.Holders)
 			}
 		}
 	}},
@@ -110,7 +110,7 @@ var namePromises = []promise{
 		var all []*held
 		for _, name := range oddNames() {
 			h := a.take(a.lock(name, ttl(max(t.long, min(t.d.MaxTTL, time.Hour))))) // there are many
-			t.entries(name, h.ID)                                                   // it checks the name too
+			t.entries(name, h.ID)                                                   // checks the name too
 			all = append(all, h)
 		}
 		listed := map[string]bool{}
@@ -121,7 +121,7 @@ var namePromises = []promise{
 		}
 		for _, h := range all {
 			if !listed[h.Name] {
-				t.Fatalf("%q is held and not in the list of all", h.Name)
+				t.Fatalf("%q is held, but missing in the list of all names", h.Name)
 			}
 			h.release()
 		}

@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A notification may be false or missing; between a healthy store and its waiters it is
+// In general a notification may be false or missing. From a healthy store it is
 // neither.
 var notificationPromises = []promise{
-	{name: "a_release_wakes_the_next_waiter_and_nobody_else", watch: true, run: func(t *trial) {
+	{name: "a_release_notifies_only_the_next_waiter", watch: true, run: func(t *trial) {
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name))
 		var clients []*client
@@ -23,8 +23,8 @@ var notificationPromises = []promise{
 		}
 		for i, c := range clients {
 			h.release()
-			// woken checks that it is the only notification that came so far, so the
-			// ones behind have not been woken by the releases before.
+			// woken checks that this is the first notification of the claim: the
+			// earlier releases have not woken it.
 			h = c.woken(claims[i])
 		}
 		for i, c := range clients {
@@ -47,7 +47,7 @@ var notificationPromises = []promise{
 			h = b.woken(w)
 			for _, later := range claims[i+1:] {
 				if early := b.got(later.ID); len(early) != 0 {
-					t.Fatalf("notifications %+v for one that still waits", early)
+					t.Fatalf("got notifications %+v for a claim that still waits", early)
 				}
 			}
 		}
@@ -119,7 +119,7 @@ var notificationPromises = []promise{
 		stays.renewed()
 		b.woken(w)
 	}},
-	{name: "a_refused_ask_and_a_renewal_wake_nobody", watch: true, run: func(t *trial) {
+	{name: "a_refused_ask_and_a_renewal_notify_no_waiter", watch: true, run: func(t *trial) {
 		a, b, name := t.client(), t.client().watch(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name)
@@ -133,7 +133,7 @@ var notificationPromises = []promise{
 		wrong.ID = a.proc.NewID()
 		t.isLost(a.Release(t.ctx, wrong), "release with another id")
 		h.release()
-		b.woken(w) // it is the first notification
+		b.woken(w) // checks that it is the first notification
 	}},
 	{name: "a_notification_moves_no_expiry", watch: true, needs: []store.Promise{store.PromiseInspect, store.PromisePositionTTL}, run: func(t *trial) {
 		a, b, name := t.client(), t.client().watch(), t.name()
@@ -159,8 +159,8 @@ var notificationPromises = []promise{
 	}},
 }
 
-// finds lets a hold expire that another waits behind, does something that finds
-// it so, and checks that this wakes the waiter.
+// finds lets a hold expire while another claim waits for it, calls find, which
+// must notice the expiry, and checks that this wakes the waiter.
 func (t *trial) finds(find func(*client, *held)) {
 	t.Helper()
 	a, b, c := t.client(), t.client().watch(), t.client()
@@ -181,7 +181,7 @@ func (c *client) woken(w store.Claim) *held {
 	last, waits := c.waits[w.ID]
 	c.mu.Unlock()
 	if waits && !c.t.lacks(store.PromisePositionTTL) && store.Now().Sub(last) > w.PositionTTL {
-		panic(tooSlow) // its position may have lapsed before there was room
+		panic(tooSlow) // its position may have lapsed before it could be granted
 	}
 	var notifications []store.Notification
 	c.t.until("the waiter has its notification", func() bool {
@@ -191,7 +191,7 @@ func (c *client) woken(w store.Claim) *held {
 	before := time.Now()
 	a, err := c.askKept(w)
 	if err != nil || !a.Granted {
-		c.t.Fatalf("ask after the notification: %+v, %v, want granted", a, err)
+		c.t.Fatalf("ask after the notification: got %+v, %v, want granted", a, err)
 	}
 	want := store.Notification{Name: w.Name, ID: w.ID, Token: a.Token, N: a.N}
 	notifications = c.got(w.ID)
@@ -200,7 +200,7 @@ func (c *client) woken(w store.Claim) *held {
 		notifications = slices.Compact(notifications)
 	}
 	if len(notifications) != 1 || notifications[0] != want {
-		c.t.Fatalf("notifications %+v, want only %+v", notifications, want)
+		c.t.Fatalf("got notifications %+v, want only %+v", notifications, want)
 	}
 	hold := store.Hold{Name: w.Name, ID: w.ID, Token: a.Token, TTL: w.TTL}
 	return &held{c: c, claim: w, Hold: hold, n: a.N, before: before, after: time.Now()}

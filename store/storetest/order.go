@@ -22,7 +22,7 @@ var orderPromises = []promise{
 		for i, c := range clients {
 			for j := len(clients) - 1; j >= i; j-- { // the last one polls first
 				if a := clients[j].refused(claims[j]); a.Waiting != j-i {
-					t.Fatalf("waiter %d is told of %d ahead, want %d", j, a.Waiting, j-i)
+					t.Fatalf("waiter %d: got %d ahead, want %d", j, a.Waiting, j-i)
 				}
 			}
 			h.release()
@@ -41,7 +41,7 @@ var orderPromises = []promise{
 		b.refused(w)
 		c.refused(c.read(name, try)) // it would fit
 		r.release()
-		c.refused(c.lock(name, try)) // granted, though its owner has not looked
+		c.refused(c.lock(name, try)) // the waiter is granted, though its owner has not asked
 		b.take(w).release()
 		t.empty(name)
 	}},
@@ -63,7 +63,7 @@ var orderPromises = []promise{
 		w.release()
 		b.take(b.read(name, try)).release()
 	}},
-	{name: "a_waiting_writer_shuts_the_door_on_readers", needs: order, run: func(t *trial) {
+	{name: "a_waiting_writer_blocks_later_readers", needs: order, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		r := a.take(a.read(name))
 		w := b.lock(name)
@@ -78,7 +78,7 @@ var orderPromises = []promise{
 		c.take(late).release()
 		t.empty(name)
 	}},
-	{name: "a_writer_that_gives_up_opens_the_door", needs: order, run: func(t *trial) {
+	{name: "a_writer_that_gives_up_unblocks_readers", needs: order, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		r := a.take(a.read(name))
 		w, late := b.lock(name), c.read(name)
@@ -97,14 +97,14 @@ var orderPromises = []promise{
 			b.refused(c)
 		}
 		h.release()
-		for i, id := range []store.ID{r1.ID, r2.ID, w.ID, r3.ID} { // before anybody asks
+		for i, id := range []store.ID{r1.ID, r2.ID, w.ID, r3.ID} { // before anyone asks
 			if e, ok := t.entry(name, id); ok && e.Granted != (i < 2 && !t.lacks(store.PromiseDrawn)) {
 				t.Fatalf("after the release the entry of waiter %d is %+v", i, e)
 			}
 		}
 		b.refused(r3)
 		if x := b.refused(w); x.Holding+x.Waiting != 2 || x.Waiting != 0 && !t.lacks(store.PromiseDrawn) {
-			t.Fatalf("the writer is told of %d holding and %d waiting, want 2 and 0", x.Holding, x.Waiting)
+			t.Fatalf("the writer: got %d holders and %d waiters, want 2 and 0", x.Holding, x.Waiting)
 		}
 		two, one := b.take(r2), b.take(r1)
 		one.release()

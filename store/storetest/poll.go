@@ -14,7 +14,7 @@ var pollPromises = []promise{
 		claim := b.lock(name)
 		l := b.poll(claim)
 		if !l.Granted || l.Token != 0 {
-			t.Fatalf("poll at a free name: %+v, want room, and no token", l)
+			t.Fatalf("poll of a free name: got %+v, want room, and no token", l)
 		}
 		t.entries(name)
 		h := a.take(a.read(name))
@@ -27,11 +27,11 @@ var pollPromises = []promise{
 		t.same(b.poll(other), b.refused(other))
 		t.entries(name, h.ID, claim.ID)
 		if l := a.poll(h.claim); !l.Granted || l.Token != h.Token || l.Last < h.Token {
-			t.Fatalf("poll at the own hold: %+v, want token %d", l, h.Token)
+			t.Fatalf("poll of its own hold: got %+v, want token %d", l, h.Token)
 		}
 		h.release()
 		if l := b.poll(claim); !l.Granted {
-			t.Fatalf("poll after the release: %+v, want granted", l)
+			t.Fatalf("poll after the release: got %+v, want granted", l)
 		}
 		b.take(claim).release()
 		t.empty(name)
@@ -59,12 +59,12 @@ var pollPromises = []promise{
 			return errors.Is(err, store.ErrLost)
 		})
 		a.lost(h.claim)
-		b.wait(b.lock(name, try)).release() // for its owner it has expired a little earlier
+		b.wait(b.lock(name, try)).release() // for its owner it expires slightly earlier
 	}},
-	{name: "a_poll_sees_room_behind_an_expired_hold_and_does_not_drop_it", poll: true, run: func(t *trial) {
+	{name: "a_poll_ignores_an_expired_hold_and_does_not_drop_it", poll: true, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, ttl(t.short)))
-		t.until("a poll sees room", func() bool { return b.poll(b.lock(name, try)).Granted })
+		t.until("a poll reports room", func() bool { return b.poll(b.lock(name, try)).Granted })
 		a.lost(h.claim) // it was not forgotten
 		b.take(b.lock(name, try)).release()
 	}},
@@ -78,7 +78,7 @@ var pollPromises = []promise{
 			b.poll(b.lock(name))
 		}
 		if l := b.poll(w); l.Last != newest {
-			t.Fatalf("the newest token went from %d to %d", newest, l.Last)
+			t.Fatalf("the newest token changed from %d to %d", newest, l.Last)
 		}
 		h.release()
 	}},
@@ -86,7 +86,7 @@ var pollPromises = []promise{
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name)
-		var lapses store.Instant // when it would have lapsed, had no poll kept it; 0 once that was looked at
+		var lapses store.Instant // when it would have lapsed without polls; 0 once that was checked
 		t.stays("a position", func(d time.Duration) store.Instant {
 			b.withdraw(w)
 			w = b.lock(name, withPositionTTL(d))
@@ -98,9 +98,9 @@ var pollPromises = []promise{
 				l, err = b.Ask(t.ctx, w)
 			}
 			if err == nil && lapses != 0 && store.Now() > lapses && !t.lacks(store.PromiseInspect) {
-				lapses = 0 // once: a list is dear
+				lapses = 0 // only once: a list is slow
 				if _, there := t.entry(name, w.ID); !there {
-					err = errors.New("the list does not have it")
+					err = errors.New("the position is not in the list")
 				}
 			}
 			return l.From, err
@@ -112,20 +112,20 @@ var pollPromises = []promise{
 		a.take(a.slots(name, 3, 1))
 		_, err := b.Poll(t.ctx, b.lock(name))
 		if !errors.Is(err, store.ErrMismatch) {
-			t.Fatalf("poll with another limit: %v, want ErrMismatch", err)
+			t.Fatalf("poll with another limit: got %v, want ErrMismatch", err)
 		}
 	}},
 }
 
-// unmoved checks that look does not extend an entry that was to last that long, and was last asked for before a
-// call of pass. If the machine stalled between that and the list, for so long that the list would be the same,
-// that proves nothing.
+// unmoved checks that look does not extend an entry that was last asked for, with a time of lasts, before a
+// call of pass. If the machine stalls between look and the list, for so long that the list would show the same
+// anyway, the trial is inconclusive.
 func (t *trial) unmoved(name string, id store.ID, lasts time.Duration, look func()) {
 	t.Helper()
 	begun := time.Now()
 	look()
 	if e, ok := t.entry(name, id); !ok || e.Expires > lasts-t.short+t.d.Tick {
-		t.Fatalf("asked for %v more than %v ago, looked at since, and listed as %+v, %v", lasts, t.short, e, ok)
+		t.Fatalf("asked for %v more than %v ago, and polled since, but listed as %+v, %v", lasts, t.short, e, ok)
 	}
 	t.soonEnough(time.Since(begun) < max(t.short-t.d.Tick, t.short/2))
 }
@@ -134,22 +134,22 @@ func (c *client) poll(claim store.Claim) store.Answer {
 	c.t.Helper()
 	a, err := c.Poll(c.t.ctx, claim)
 	if err != nil {
-		c.t.Fatalf("poll: %v, want an answer", err)
+		c.t.Fatalf("poll: got %v, want an answer", err)
 	}
 	return a
 }
 
-// same checks that two refusals are equal, except for the time that passed.
+// same checks that two refusals are equal, except for times.
 func (t *trial) same(poll, ask store.Answer) {
 	t.Helper()
 	for _, a := range []*store.Answer{&poll, &ask} {
-		a.Until, a.From, a.TTL, a.Unsure = 0, 0, 0, 0 // one may be of who has a position, and the other not
+		a.Until, a.From, a.TTL, a.Unsure = 0, 0, 0, 0 // one may be for a claim with a position, and the other not
 		for i := range a.Holders {
 			e := &a.Holders[i]
 			e.Age, e.Expires, e.Ends = 0, 0, 0
 		}
 	}
 	if !reflect.DeepEqual(poll, ask) {
-		t.Fatalf("poll %+v\nask  %+v", poll, ask)
+		t.Fatalf("got poll %+v\nask  %+v", poll, ask)
 	}
 }

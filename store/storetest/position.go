@@ -17,7 +17,7 @@ var positionPromises = []promise{
 		c.refused(second)
 		for range 3 {
 			if r := b.refused(first); r.Waiting != 0 {
-				t.Fatalf("the first waiter is told of %d ahead of it", r.Waiting)
+				t.Fatalf("the first waiter: got %d ahead of it, want none", r.Waiting)
 			}
 		}
 		t.entries(name, h.ID, first.ID, second.ID)
@@ -37,19 +37,19 @@ var positionPromises = []promise{
 		b.withdraw(first)
 		t.entries(name, h.ID, second.ID)
 		if r := c.refused(second); r.Waiting != 0 {
-			t.Fatalf("%d ahead of the only waiter", r.Waiting)
+			t.Fatalf("the only waiter: got %d ahead of it, want none", r.Waiting)
 		}
 		h.release()
 		c.take(second).release()
 		t.empty(name)
 	}},
-	{name: "a_position_lapses_when_nobody_asks_for_it", needs: []store.Promise{store.PromisePositionTTL}, run: func(t *trial) {
+	{name: "a_position_lapses_unless_it_is_asked_for", needs: []store.Promise{store.PromisePositionTTL}, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		dead, next := b.lock(name, withPositionTTL(t.short)), c.lock(name)
 		b.refused(dead)
 		c.refused(next)
-		t.until("the dead waiter is out of the queue", func() bool { return c.refused(next).Waiting == 0 })
+		t.until("the dead waiter has left the queue", func() bool { return c.refused(next).Waiting == 0 })
 		t.entries(name, h.ID, next.ID)
 		h.release()
 		k := c.take(next)
@@ -64,11 +64,11 @@ var positionPromises = []promise{
 		b.refused(dead)
 		c.refused(next)
 		t.expired(dead)
-		h.release() // grants the one behind it
+		h.release() // grants the claim behind it
 		c.take(next)
-		// An id that the store has forgotten may come again, behind all others.
+		// A store that has forgotten the id may take it as a new claim, behind all others.
 		if r, err := b.Ask(t.ctx, dead); err == nil && r.Granted || err != nil && !errors.Is(err, store.ErrLost) {
-			t.Fatalf("ask for a lapsed position: %+v, %v", r, err)
+			t.Fatalf("ask for an expired position: got %+v, %v", r, err)
 		}
 	}},
 	{name: "a_lapsed_position_asked_for_is_lost_or_begins_at_the_end", needs: []store.Promise{store.PromisePositionTTL}, run: func(t *trial) {
@@ -79,7 +79,7 @@ var positionPromises = []promise{
 		c.refused(next)
 		t.expired(dead)
 		if r, err := b.Ask(t.ctx, dead); err == nil && r.Waiting != 1 || err != nil && !errors.Is(err, store.ErrLost) {
-			t.Fatalf("ask for a lapsed position: %+v, %v, want ErrLost or a position behind the other waiter", r, err)
+			t.Fatalf("ask for an expired position: got %+v, %v, want ErrLost or a position behind the other waiter", r, err)
 		}
 		h.release()
 		c.take(next)
@@ -92,21 +92,21 @@ var positionPromises = []promise{
 			first = b.lock(name, withPositionTTL(d))
 			b.withdraw(first)
 			from := b.refused(first).From
-			c.refused(c.lock(name, withPositionTTL(d))) // one behind it, which is not renewed
+			c.refused(c.lock(name, withPositionTTL(d))) // a claim behind it, which is not renewed
 			return from
 		}, func(time.Duration) (store.Instant, error) {
 			r, err := b.Ask(t.ctx, first)
 			if err == nil && r.Granted {
-				err = errors.New("granted beside the holder")
+				err = errors.New("another was granted while it is held")
 			}
 			return r.From, err
 		})
 		h.release()
 		if r, err := b.Ask(t.ctx, first); err != nil || !r.Granted {
-			t.Logf("too slow to take it: %+v, %v", r, err)
+			t.Logf("too slow to acquire it: %+v, %v", r, err)
 		}
 	}},
-	{name: "a_grant_by_anothers_release_keeps_the_positions_time_until_its_owner_polls",
+	{name: "a_grant_lasts_as_long_as_the_position_until_its_owner_polls",
 		needs: []store.Promise{store.PromiseInspect, store.PromisePositionTTL, store.PromiseDrawn}, run: func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			h := a.take(a.lock(name))
@@ -118,19 +118,19 @@ var positionPromises = []promise{
 			h.release()
 			e, _ := t.entry(name, w.ID)
 			if !e.Granted || e.Token == 0 || e.Expires > w.PositionTTL+t.d.Tick {
-				t.Fatalf("the waiter's entry is %+v, want granted, and at most %v left", e, w.PositionTTL)
+				t.Fatalf("the entry of the waiter is %+v, want granted, with at most %v left", e, w.PositionTTL)
 			}
 			before := time.Now()
 			k := b.take(w)
 			e, _ = t.entry(name, w.ID)
 			if left := t.long - time.Since(before) - t.d.Tick; e.Expires < left {
-				t.Fatalf("it expires %v after its owner looked, want %v", e.Expires, left)
+				t.Fatalf("it expires %v after the poll of its owner, want at least %v", e.Expires, left)
 			}
 			if k.Token != e.Token {
-				t.Fatalf("token %d, and listed as %d", k.Token, e.Token)
+				t.Fatalf("granted token %d, but listed with %d", k.Token, e.Token)
 			}
 		}},
-	{name: "a_grant_that_nobody_polls_at_comes_free_in_the_positions_time", needs: []store.Promise{store.PromisePositionTTL}, run: func(t *trial) {
+	{name: "a_grant_that_is_not_polled_expires_with_the_position", needs: []store.Promise{store.PromisePositionTTL}, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		dead := b.lock(name, withPositionTTL(t.short))
@@ -138,7 +138,7 @@ var positionPromises = []promise{
 		h.release()
 		var next *held
 		claim := a.lock(name)
-		t.until("the next one is in", func() bool {
+		t.until("the next is granted", func() bool {
 			r := a.ask(claim)
 			if r.Granted {
 				next = a.take(claim)
@@ -150,10 +150,10 @@ var positionPromises = []promise{
 	}},
 }
 
-// stays shows that something that lasts for d without renewal lasts for three times d when it
-// is renewed. begin and renew return from when the time counts by their answers, if not from
-// their call; renew also returns an error. A round in which this machine was too slow to
-// renew in time proves nothing, and is repeated with twice the time.
+// stays checks that something that lasts for d without renewal lasts for three times d if it
+// is renewed. begin and renew return from when the time counts by their answers, or 0: from
+// their call. A round in which this machine was too slow to renew in time proves nothing, and
+// is repeated with twice the time.
 func (t *trial) stays(what string, begin func(d time.Duration) store.Instant, renew func(d time.Duration) (store.Instant, error)) {
 	t.Helper()
 	d := t.ticks(max(t.d.MinTTL, 400*time.Millisecond, t.short))
@@ -164,10 +164,10 @@ func (t *trial) stays(what string, begin func(d time.Duration) store.Instant, re
 			sent := store.Now()
 			from, err := renew(d)
 			if store.Now().Sub(last) > d*3/4 {
-				break // too slow, whatever it said: an answer whose session was not renewed meanwhile counts from before
+				break // too slow, whatever the answer: if its session was not renewed meanwhile, it counts from earlier
 			}
 			if err != nil {
-				t.Fatalf("%s of %v, renewed in time, after %v: %v", what, d, store.Now().Sub(start), err)
+				t.Fatalf("%s of %v, renewed in time, was lost after %v: %v", what, d, store.Now().Sub(start), err)
 			}
 			last = cmp.Or(from, sent)
 			if sent.Sub(start) > 3*d {

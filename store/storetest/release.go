@@ -26,7 +26,7 @@ var releasePromises = []promise{
 		}
 		a.releaseAll(held[8:]...)
 		if out := a.ReleaseAll(t.ctx, nil); len(out) != 0 {
-			t.Fatalf("no holds: %v", out)
+			t.Fatalf("no holds: got %v", out)
 		}
 	}},
 	{name: "ReleaseAll_has_an_answer_for_each_and_one_does_not_touch_another", run: func(t *trial) {
@@ -45,23 +45,23 @@ var releasePromises = []promise{
 		}
 		out := a.ReleaseAll(t.ctx, batch)
 		if len(out) != len(batch) {
-			t.Fatalf("%d answers for %d holds", len(out), len(batch))
+			t.Fatalf("got %d answers for %d holds", len(out), len(batch))
 		}
 		for i, want := range []error{nil, store.ErrLost, store.ErrInvalid, store.ErrLost, nil, nil} {
 			ok := errors.Is(out[i], want)
-			if want == store.ErrInvalid { // or there is no such name
+			if want == store.ErrInvalid { // any definite error will do: there is no such name either
 				ok = store.Definite(out[i])
 			}
 			if !ok {
-				t.Errorf("hold %d of the batch: %v, want %v", i, out[i], want)
+				t.Errorf("hold %d of the batch: got %v, want %v", i, out[i], want)
 			}
 		}
-		// Of one that is there twice one is the release and the other comes too late.
+		// If a hold is in the batch twice, one of the two releases it, and the other is lost.
 		if first, second := out[6], out[7]; (first == nil) == (second == nil) || !errors.Is(errors.Join(first, second), store.ErrLost) {
-			t.Errorf("the same hold twice: %v and %v, want nil and ErrLost", first, second)
+			t.Errorf("the same hold twice: got %v and %v, want nil and ErrLost", first, second)
 		}
 		if out[8] != nil {
-			t.Errorf("the last: %v, want nil", out[8])
+			t.Errorf("the last: got %v, want nil", out[8])
 		}
 		theirs.renewed()
 		t.entries(theirs.Name, theirs.ID)
@@ -92,7 +92,7 @@ var releasePromises = []promise{
 		for i := range 3 { // more would take a busy machine longer than a position lasts
 			h := a.take(a.read(t.name()))
 			held = append(held, h)
-			if i%2 == 0 { // two of one name, one waiter each
+			if i%2 == 0 { // two holds of one name, with one waiter
 				held = append(held, a.take(a.read(h.Name)))
 			}
 			w := b.lock(h.Name)
@@ -121,10 +121,10 @@ var releasePromises = []promise{
 		for i, w := range first {
 			h := b.woken(w)
 			if early := c.got(second[i].ID); len(early) != 0 && !t.lacks(store.PromiseNotificationToken) {
-				t.Fatalf("notifications %+v for one that still waits", early)
+				t.Fatalf("got notifications %+v for a claim that still waits", early)
 			}
 			if h.Token <= held[i].Token && !t.lacks(store.PromiseTokens) {
-				t.Fatalf("token %d after %d", h.Token, held[i].Token)
+				t.Fatalf("got token %d after %d, want a larger one", h.Token, held[i].Token)
 			}
 			h.release()
 			c.woken(second[i]).release()
@@ -151,7 +151,7 @@ var releasePromises = []promise{
 	}},
 }
 
-// releaseAll gives back what must still be held, in one call.
+// releaseAll releases holds that must not be lost, in one call.
 func (c *client) releaseAll(all ...*held) {
 	c.t.Helper()
 	var batch []store.Hold
@@ -160,7 +160,7 @@ func (c *client) releaseAll(all ...*held) {
 	}
 	out := c.ReleaseAll(c.t.ctx, batch)
 	if len(out) != len(batch) {
-		c.t.Fatalf("%d answers for %d holds", len(out), len(batch))
+		c.t.Fatalf("got %d answers for %d holds", len(out), len(batch))
 	}
 	for i, err := range out {
 		if err != nil {

@@ -13,30 +13,30 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// Sessioned is a store whose server counts the time: what a process holds and
-// waits for lasts as long as its session.
+// Sessioned is a store whose server keeps the time: the claims of a process
+// last as long as its session.
 type Sessioned struct {
 	// Open makes a fresh backing, and returns a function that opens one more
 	// store object over it.
 	Open func(t *testing.T) func() store.Store
 
-	// End ends the sessions of the store object, as its server does when they were
-	// not renewed for too long, and returns when their entries have ended. The
-	// store object gets no call; it may be notified.
+	// End ends the sessions of the store object, as its server does if they are
+	// not renewed in time, and returns when their entries have ended. It does not
+	// call the store object, which may be notified.
 	End func(t *testing.T, s store.Store)
 }
 
-// DifferentialBySession is Differential for a store whose clock no test can set. Instead
-// of the clock the sessions of a process end now and then, and their losses are reported
-// by name. No time counts. Tokens are compared by their order: that of grants which
-// exclude each other is the model's, and no two are equal. A notification may come that
-// the model does not send, but each that it sends must come.
+// DifferentialBySession is Differential for a store whose clock a test cannot set. No
+// time passes; instead, the sessions of a process end now and then. Tokens are compared
+// by their order: grants that exclude each other must have the model's order, and no two
+// tokens are equal. The store may send notifications that the model does not send, but
+// must send all that it sends.
 func DifferentialBySession(t *testing.T, c Sessioned) {
 	t.Helper()
 	differential(t, Clocked{Open: func(t *testing.T, _ func() queue.Time) func() store.Store { return c.Open(t) }}, &c)
 }
 
-// A pairing is what the store and the model call the same.
+// A pairing maps a grant of the model to the same grant of the store.
 type pairing struct {
 	weight, limit int64
 	model, store  int64 // the first token
@@ -44,7 +44,7 @@ type pairing struct {
 }
 
 // endSession ends the sessions of one process: its entries end, as if it had
-// died, and it goes on like a new one.
+// died, and it goes on like a new process.
 func (d *duel) endSession() {
 	d.t.Helper()
 	side := d.rng.IntN(len(d.sides))
@@ -65,7 +65,7 @@ func (d *duel) endSession() {
 			if d.learned[k.ID] != nil || d.chance(20) {
 				lost = append(lost, k)
 			}
-			return true // it is not asked for again: its owner takes a new id
+			return true // the claim is not asked for again: its owner takes a new id
 		})
 	}
 	d.counts["sessions ended"]++
@@ -89,8 +89,8 @@ func (d *duel) endSession() {
 }
 
 // withdraw withdraws the waiting claims of a process that has other entries too. They may be in several
-// sessions, which do not all end at once: another process that saw the first end could grant a claim in the
-// second, whose lock delay then counts.
+// sessions, which do not end at the same moment: another process that sees the first one end could grant a
+// claim of the second, whose lock delay would then count.
 func (d *duel) withdraw(side int) {
 	d.t.Helper()
 	for _, name := range d.names {
@@ -112,8 +112,8 @@ func (d *duel) withdraw(side int) {
 	}
 }
 
-// clear breaks an entry that blocks a name by its minimum hold, which never ends
-// here, and reports whether there was one.
+// clear breaks an ended entry that still blocks a name by its minimum hold,
+// which never ends here. It reports whether there was one.
 func (d *duel) clear(s *subject) bool {
 	d.t.Helper()
 	now := d.clock()
@@ -126,7 +126,7 @@ func (d *duel) clear(s *subject) bool {
 	return false
 }
 
-// begun notes how many notifications each has got before an operation.
+// begun notes how many notifications each process has got before an operation.
 func (d *duel) begun() {
 	for _, s := range d.sides {
 		s.mu.Lock()
@@ -135,7 +135,7 @@ func (d *duel) begun() {
 	}
 }
 
-// heed asks for every claim that was notified, as its owner would.
+// heed asks for every claim that got a notification, as its owner would.
 func (d *duel) heed() {
 	d.t.Helper()
 	for i, s := range d.sides {
@@ -155,7 +155,7 @@ func (d *duel) heed() {
 	}
 }
 
-// knows reports whether the claim is one that is still asked for.
+// knows reports whether the claim is still asked for.
 func (d *duel) knows(h store.Notification) bool {
 	return slices.ContainsFunc(d.names, func(s *subject) bool {
 		return slices.ContainsFunc(s.claims, func(k known) bool { return k.ID == h.ID })
@@ -185,7 +185,7 @@ func (d *duel) heard(woken []store.Notification) {
 			limit := time.After(patience)
 			for came := false; !came; {
 				s.mu.Lock()
-				// An earlier one that was not handled yet also counts.
+				// An earlier notification that was not handled yet also counts.
 				came = slices.ContainsFunc(s.got[min(s.read, s.heeded):], func(g store.Notification) bool { return g.ID == h.ID && g.Name == h.Name })
 				s.mu.Unlock()
 				if came {
@@ -194,21 +194,21 @@ func (d *duel) heard(woken []store.Notification) {
 				select {
 				case <-s.news:
 				case <-limit:
-					d.compare(d.clock(), h.Name) // if that differs it says more
-					d.fail("after %v no notification has come for %v on %q", patience, h.ID, h.Name)
+					d.compare(d.clock(), h.Name) // if the entries differ, this fails with more detail
+					d.fail("after %v there is no notification for %v on %q", patience, h.ID, h.Name)
 				}
 			}
 		}
 	}
 }
 
-// sent is the operation as the store is to have it: with its own tokens.
+// translated returns the operation as it is sent to the store: with the tokens of the store.
 func (d *duel) translated(o op) op {
 	o.holds = slices.Clone(o.holds)
 	for i := range o.holds {
 		h := &o.holds[i]
 		if p := d.learned[h.ID]; p != nil && h.Token != 0 {
-			// A wrong one stays as wrong.
+			// A wrong token stays wrong by the same difference.
 			if h.Used != 0 {
 				h.Used += p.store - p.model
 			}
@@ -217,20 +217,20 @@ func (d *duel) translated(o op) op {
 	}
 	if p := d.learned[o.broken.ID]; p != nil {
 		o.broken.Token = p.store
-	} else if d.c2 != nil && o.kind == "break" { // it was not returned to anyone: an operator sees it in the list
-		o.broken.Token = cmp.Or(d.listed(o.broken.Name, o.broken.ID), math.MaxInt64) // or one that the store cannot rule out
+	} else if d.c2 != nil && o.kind == "break" { // the token was not returned to any owner: an operator reads it in the list
+		o.broken.Token = cmp.Or(d.listed(o.broken.Name, o.broken.ID), math.MaxInt64) // or a token that the store cannot rule out
 	}
 	return o
 }
 
-// listed is the token that the store lists of a hold, or 0.
+// listed returns the token that the store lists for a hold, or 0.
 func (d *duel) listed(name string, id store.ID) int64 {
 	d.t.Helper()
 	if in, ok := d.sides[0].Store.(store.Inspector); ok {
 		before := store.Now()
 		for st, err := range in.List(d.ctx, name) {
 			if d.answered(before, err); err != nil {
-				d.fail("list of %q: %v", name, err)
+				d.fail("list of %q: got %v", name, err)
 			}
 			for i := range st.Entries {
 				if e := &st.Entries[i]; e.ID == id {
@@ -242,7 +242,7 @@ func (d *duel) listed(name string, id store.ID) int64 {
 	return 0
 }
 
-// learn compares what the store and the model have drawn for a claim.
+// learn compares the tokens that the store and the model have drawn for a claim.
 func (d *duel) learn(name string, id store.ID, weight, limit, model, have, n int64) {
 	d.t.Helper()
 	if model == 0 || have == 0 {
@@ -251,7 +251,7 @@ func (d *duel) learn(name string, id store.ID, weight, limit, model, have, n int
 	key := drawnBy{id, model}
 	if was := d.drawn[key]; was != nil {
 		if was.store != have {
-			d.fail("%v had token %d, and now %d", id, was.store, have)
+			d.fail("the token of %v changed from %d to %d", id, was.store, have)
 		}
 		return
 	}
@@ -264,10 +264,10 @@ func (d *duel) learn(name string, id store.ID, weight, limit, model, have, n int
 		apart := o.limit != limit || o.weight+weight > limit
 		switch {
 		case first.store == second.store:
-			d.fail("token %d twice", have)
-		// A release gives back what was not used of a block.
+			d.fail("got token %d twice", have)
+		// A release gives back the unused tokens of a block.
 		case apart && second.store < first.store+min(first.n, second.model-first.model):
-			d.fail("token %d was drawn after %d … %d, and both exclude each other", second.store, first.store, first.store+first.n-1)
+			d.fail("got token %d after %d … %d, although these holds exclude each other", second.store, first.store, first.store+first.n-1)
 		}
 	}
 	d.drawn[key] = p
@@ -278,17 +278,19 @@ func (d *duel) learn(name string, id store.ID, weight, limit, model, have, n int
 	d.counts["tokens compared"]++
 }
 
-// A fenced is a token of a claim, or an upgrade token.
+// A drawnBy is the key of a pairing: a claim, and a token or upgrade token that
+// the model drew for it.
 type drawnBy struct {
 	id    store.ID
 	model int64
 }
 
-// crowd is how many hold or wait ahead at least where a refusal may be a moment old; see [store.Answer].
+// crowd is the least number of holders and waiters ahead with which a refusal may be a moment old; see
+// [store.Answer].
 const crowd = 8
 
-// level compares the tokens of an answer of the store with the model's, and
-// equalizes them and the values that a session does not have.
+// level compares the tokens of a store's answer with the model's. Then it makes
+// them equal, and the values that a store with sessions does not have.
 func (d *duel) level(o op, have, want *outcome) {
 	d.t.Helper()
 	for _, out := range []*outcome{have, want} {
@@ -321,7 +323,7 @@ func (d *duel) level(o op, have, want *outcome) {
 	if h, w := &have.Answer, &want.Answer; o.kind == "ask" && !h.Granted && !w.Granted && h.Holding+h.Waiting >= crowd {
 		h.Holders, h.Holding, h.Waiting, h.Until = w.Holders, w.Holding, w.Waiting, w.Until
 	}
-	// A session may count for less than its server's time-out.
+	// A session may last for less than the time-out of its server.
 	if answer := &have.Answer; want.Answer.TTL/2 < answer.TTL && answer.TTL < want.Answer.TTL {
 		answer.TTL = want.Answer.TTL
 	}
@@ -338,7 +340,7 @@ func (d *duel) level(o op, have, want *outcome) {
 	}
 }
 
-// inherit notes that a hold goes on under another id, with what was drawn for it.
+// inherit notes that a hold goes on under another id, with its tokens.
 func (d *duel) inherit(id, from store.ID) {
 	d.learned[id] = d.learned[from]
 	for key, p := range d.drawn {
@@ -348,7 +350,7 @@ func (d *duel) inherit(id, from store.ID) {
 	}
 }
 
-// weightOf is the weight that the claim was granted with.
+// weightOf returns the weight that the claim was granted with.
 func (d *duel) weightOf(name string, id store.ID) int64 {
 	for _, s := range d.names {
 		for _, k := range s.claims {
@@ -360,8 +362,9 @@ func (d *duel) weightOf(name string, id store.ID) int64 {
 	return store.Full
 }
 
-// timeless is the entries without the values that a session does not have: an upgrade
-// token is stored when its owner has received it; and holds are in no promised order.
+// timeless returns the entries without the values that a store with sessions does not
+// have. An upgrade token is stored only when its owner has received it. Holds are in
+// no promised order.
 func timeless(entries []store.Entry) []store.Entry {
 	entries = slices.Clone(entries)
 	for i := range entries {

@@ -96,15 +96,15 @@ var slotPromises = []promise{
 	}},
 }
 
-// mismatch asks for what must be refused for its limit.
+// mismatch asks for a claim that must be refused for its limit.
 func (t *trial) mismatch(c *client, claim store.Claim, have int64) {
 	t.Helper()
 	a, err := c.Ask(t.ctx, claim)
 	var m *store.MismatchError
 	if !errors.Is(err, store.ErrMismatch) || !errors.As(err, &m) {
-		t.Fatalf("limit %d where %d is in use: %+v, %v, want ErrMismatch", claim.Limit, have, a, err)
+		t.Fatalf("limit %d while %d is in use: got %+v, %v, want ErrMismatch", claim.Limit, have, a, err)
 	}
 	if m.Have != have || m.Want != claim.Limit {
-		t.Fatalf("mismatch of %d and %d, want %d and %d", m.Have, m.Want, have, claim.Limit)
+		t.Fatalf("got mismatch of %d and %d, want %d and %d", m.Have, m.Want, have, claim.Limit)
 	}
 }

@@ -29,7 +29,7 @@ func anyTold(run func(*trial), next func(again int) *trial) bool {
 		if inTime(func() { run(t) }) {
 			return true
 		}
-		time.Sleep(min(time.Millisecond<<min(again, 10), time.Second)) // in a bubble no time passes else
+		time.Sleep(min(time.Millisecond<<min(again, 10), time.Second)) // otherwise no time would pass in a bubble
 	}
 	return false
 }
@@ -45,20 +45,20 @@ func inTime(run func()) bool {
 	return true
 }
 
-// A judge knows whether what a trial finds wrong may have come of a busy machine.
+// A judge knows whether a busy machine may be the cause of a failure in a trial.
 type judge struct {
-	began      time.Time     // zero: it holds whatever the machine did
-	lasts      time.Duration // what is to last may be over that long after it began
-	until      store.Instant // a position may have lapsed then, whatever was waited for; 0: see lasts
+	began      time.Time     // zero: a failure counts whatever the machine did
+	lasts      time.Duration // what must last may have expired that long after began
+	until      store.Instant // from when a position may have lapsed, whatever the trial waited for; 0: see lasts
 	unanswered atomic.Bool   // a store has given up waiting for its server
-	vain       atomic.Bool   // one of a crowd was too slow
+	vain       atomic.Bool   // a member of a crowd was too slow
 }
 
-// slow is the time from which on an operation is too slow for a conclusive trial.
+// slow is how long an unavailable operation must have taken to count as unanswered.
 const slow = time.Second
 
-// answered notes what became of an operation. A store that has given up waiting for its server, as a busy machine can have it do,
-// says nothing of a promise. One that fails at once is not waited for.
+// answered notes the result of an operation. If the store gave up waiting for its server, as can happen on a busy
+// machine, that says nothing about a promise. An error that comes at once does not count as that.
 func (j *judge) answered(before store.Instant, err error) {
 	if unanswered(before, err) {
 		j.unanswered.Store(true)
@@ -70,16 +70,16 @@ func unanswered(before store.Instant, err error) bool {
 	return errors.Is(err, store.ErrUnavailable) && store.Now().Sub(before) >= slow
 }
 
-// late reports whether the trial can find nothing wrong any more.
+// late reports whether a failure in the trial is no longer conclusive.
 func (j *judge) late() bool {
 	return j.unanswered.Load() || !j.began.IsZero() && (time.Since(j.began) >= j.lasts || j.until != 0 && store.Now() >= j.until)
 }
 
-// waits adds to the trial's time its wait for an expiry: on some servers that takes long, without being late.
+// waits adds the wait for an expiry to the trial's time: on some servers that takes long, and is not late.
 func (j *judge) waits(d time.Duration) { j.lasts += d }
 
-// slower gives the trial what suits a machine that has been too slow so many times: what is to expire is there for longer. What is to stay
-// must outlast that, and all else that the trial does.
+// slower adapts the trial to a machine that has been too slow that many times: it makes t.short longer. What must stay
+// has to outlast that, and everything else that the trial does.
 func (t *trial) slower(again int) {
 	stays := min(t.long, store.MaxPositionTTL)
 	t.short = min(t.short<<min(again, 10), max(t.short, t.ticks(stays/4)))
@@ -89,15 +89,15 @@ func (t *trial) slower(again int) {
 	}
 }
 
-// positioned has a claim be asked for now that nobody asks for again: what is found wrong once its position can have lapsed is inconclusive,
-// also if something else was waited for meanwhile.
+// positioned notes that the claim is asked for now, and not again. From when its position may have lapsed, a failure is
+// inconclusive, even if the trial waited for something else meanwhile.
 func (t *trial) positioned(w store.Claim) {
 	if !t.lacks(store.PromisePositionTTL) {
 		t.judge.until = store.Now().Add(w.PositionTTL)
 	}
 }
 
-// soonEnough ends a trial that is inconclusive, as something it needs did not come in time.
+// soonEnough ends the trial as inconclusive if something that it needs did not come in time.
 func (t *trial) soonEnough(came bool) {
 	if !came {
 		panic(tooSlow)
@@ -108,13 +108,13 @@ func (t *trial) soonEnough(came bool) {
 func (t *trial) Fatalf(format string, args ...any) {
 	t.Helper()
 	if t.judge.late() {
-		t.Logf("too slow to tell whether this is wrong: "+format, args...)
+		t.Logf("too slow to judge this: "+format, args...)
 		panic(tooSlow)
 	}
 	t.T.Fatalf(format, args...)
 }
 
-// until polls for something that must happen. How long it is waited for makes no trial late.
+// until polls for something that must happen. The wait does not make the trial late.
 func (t *trial) until(what string, f func() bool) {
 	t.Helper()
 	pause := time.Millisecond
@@ -127,18 +127,19 @@ func (t *trial) until(what string, f func() bool) {
 		}
 		if time.Now().After(deadline) {
 			if late || t.judge.unanswered.Load() {
-				t.Logf("too slow to tell whether this is wrong: after %v still not: %s", patience, what)
+				t.Logf("too slow to judge this: after %v still not: %s", patience, what)
 				panic(tooSlow)
 			}
 			t.T.Fatalf("after %v still not: %s", patience, what)
 		}
 		time.Sleep(pause)
 		pause = min(pause*3/2, 20*time.Millisecond)
-		late = late || !t.judge.began.IsZero() && time.Since(begun) >= t.judge.lasts/2 // it stood still
+		late = late || !t.judge.began.IsZero() && time.Since(begun) >= t.judge.lasts/2 // the machine stalled
 	}
 }
 
-// Ask asks the store, and so do the others: the trial has to know which it has not answered.
+// Ask calls the store, and so do the methods below: the trial must know which calls were
+// unanswered.
 func (c *client) Ask(ctx context.Context, claim store.Claim) (store.Answer, error) {
 	before := store.Now()
 	a, err := c.Store.Ask(ctx, claim)
@@ -146,7 +147,7 @@ func (c *client) Ask(ctx context.Context, claim store.Claim) (store.Answer, erro
 	return a, err
 }
 
-// Poll is the store's, which is a Poller.
+// Poll calls the store, which must be a Poller.
 func (c *client) Poll(ctx context.Context, claim store.Claim) (store.Answer, error) {
 	before := store.Now()
 	a, err := c.Store.(store.Poller).Poll(ctx, claim)

@@ -20,7 +20,7 @@ func TestATrialIsRepeatedOnlyIfTheServerDidNotAnswer(t *testing.T) {
 			{store.ErrUnavailable, slow, false},
 			{store.ErrUnavailable, slow - 1, true},
 			{store.ErrLost, slow, true},
-			{errors.New("no store says so"), slow, true},
+			{errors.New("a server that does not answer"), slow, true},
 		} {
 			judged := inTime(func() {
 				t := &trial{T: t}
@@ -28,11 +28,11 @@ func TestATrialIsRepeatedOnlyIfTheServerDidNotAnswer(t *testing.T) {
 				time.Sleep(c.after)
 				t.judge.answered(before, c.err)
 				if t.judge.late() {
-					t.Fatalf("it is reported: %v", c.err)
+					t.Fatalf("the failure is reported: %v", c.err)
 				}
 			})
 			if judged != c.judged {
-				t.Errorf("%v after %v: judged %v, want %v", c.err, c.after, judged, c.judged)
+				t.Errorf("%v after %v: got judged %v, want %v", c.err, c.after, judged, c.judged)
 			}
 		}
 	})

@@ -53,7 +53,7 @@ func (p *promise) standsStill(t *testing.T, step int64, lasts time.Duration) (st
 		steps = s.steps.Load()
 	})
 	if t.Failed() {
-		t.Fatalf("it stood still for %v at step %d", lasts, step)
+		t.Fatalf("the machine stood still for %v at step %d", lasts, step)
 	}
 	return steps
 }

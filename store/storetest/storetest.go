@@ -1,6 +1,6 @@
-// Package storetest is what every store is held to: the promises of package
-// store, one named subtest each, straight on the contract and without an
-// engine; and a comparison with package queue, step by step.
+// Package storetest is the test suite of every store: it tests the promises of
+// package store, one named subtest each, directly on the contract and without
+// an engine; and it compares the store with package queue, step by step.
 //
 // A store's test has two calls:
 //
@@ -17,16 +17,16 @@
 //		})
 //	}
 //
-// What a store's Description says it lacks is skipped under the promise's own
-// name, with the reason that the store gives. Every duration is made from the
-// least TTL, the greatest TTL and the tick in the Description. Nothing asserts
-// speed: what must have expired is waited for, and what must not have expired
-// has a TTL that is long against any noise.
+// The promises that a store's Description lacks are skipped under their own
+// names, with the reason that the store gives. Every duration is computed from
+// the least TTL, the greatest TTL and the tick in the Description. No test
+// asserts speed: a test waits for what must have expired, and what must not
+// have expired has a TTL that is long compared to any delay.
 //
-// Numbers go to the bounds of the contract: the greatest TTL, which is not waited for
-// but read from answers and lists where no test can have a year pass; names of 512
-// bytes; batches of 1,024 holds; and 1,000 entries of a name, or 300 where a server has
-// them, unless HOLDFAST_NIGHTLY is set.
+// Numbers go to the bounds of the contract: the greatest TTL, which tests read from
+// answers and lists where they cannot let a year pass; names of 512 bytes; batches of
+// 1,024 holds; and 1,000 entries of a name, or 300 if a server keeps them, unless
+// HOLDFAST_NIGHTLY is set.
 package storetest
 
 import (
@@ -42,12 +42,12 @@ import (
 // Run tests a store against every promise of the contract, each in a parallel subtest. open is called several
 // times in each of them and returns another store object on the same backing, as in another process; it may
 // return the same object if the store keeps its state in it. Run closes what it opened. Names are random, so
-// that the backing need not be empty. Each store object is used with one [store.Process] alone, as an engine
+// that the backing need not be empty. Each store object is used with one [store.Process] only, as an engine
 // does.
 //
-// within runs each subtest, if it is given: synctest.Test, for a store that is entirely in this process. Then
-// time passes only while all goroutines wait, so nothing is late, however busy the machine is. open has to
-// return stores that were made in the bubble of its t.
+// within, if given, runs each subtest: synctest.Test, for a store that is entirely in this process. Then time
+// passes only while all goroutines wait, so nothing is late, however busy the machine is. open must return
+// stores that were made in the bubble of its t.
 func Run(t *testing.T, open func(t *testing.T) store.Store, within ...Within) {
 	t.Helper()
 	first := open(t)
@@ -59,12 +59,12 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, within ...Within) {
 	checkDescription(t, d)
 	if _, lacks := d.Lacks[store.PromiseDeadline]; lacks {
 		if _, ok := first.(store.LossTeller); !ok {
-			t.Fatalf("Describe: it lacks %q, and is no LossTeller", store.PromiseDeadline)
+			t.Fatalf("Describe: it lacks %q, but is no LossTeller", store.PromiseDeadline)
 		}
-		d.Tick = 1 // there is nothing to round
+		d.Tick = 1 // nothing needs rounding
 	}
-	// One more level, so that Run returns only when all of them have: the
-	// caller may stop its server then.
+	// One more level, so that Run returns only after all subtests: the caller
+	// may then stop its server.
 	t.Run("promise", func(t *testing.T) {
 		for _, p := range promises() {
 			if p.bubble && (len(within) == 0 || !d.InProcess) {
@@ -95,7 +95,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, within ...Within) {
 	})
 }
 
-// A Within runs a test in a surrounding of its own, as synctest.Test does.
+// A Within runs a test in an environment of its own, as synctest.Test does.
 type Within = func(t *testing.T, f func(t *testing.T))
 
 func runWithin(t *testing.T, within []Within, f func(t *testing.T)) {
@@ -116,10 +116,10 @@ type promise struct {
 	poll  bool // needs a Poller
 	check bool // needs a Checker
 
-	bubble bool // needs a store of this process, and Run's within: a year passes in it
+	bubble bool // needs a store in this process, and Run's within: a year passes in it
 }
 
-// skips says why the promise is not one of a store of this kind, or "".
+// skips returns why the promise does not apply to a store of this kind, or "".
 func (p *promise) skips(s store.Store) string {
 	if _, ok := s.(store.Watcher); p.watch && !ok {
 		return "the store is no Watcher: waiters poll it"
@@ -128,12 +128,12 @@ func (p *promise) skips(s store.Store) string {
 		return "the store is no Poller: waiters ask it"
 	}
 	if _, ok := s.(store.Checker); p.check && !ok {
-		return "the store is no Checker: nobody can look at its server"
+		return "the store is no Checker: its server cannot be inspected"
 	}
 	return ""
 }
 
-// promises is all of them, in the order of the files they are in.
+// promises returns all promises.
 func promises() (all []promise) {
 	for _, some := range [][]promise{
 		grantPromises, orderPromises, slotPromises, totalPromises, giveUpPromises, positionPromises, matchPromises, expiryPromises,
@@ -148,7 +148,7 @@ func promises() (all []promise) {
 func checkDescription(t *testing.T, d store.Description) {
 	t.Helper()
 	if d.Store == "" {
-		t.Error("Describe: Store is empty: people read it in errors")
+		t.Error("Describe: Store is empty; errors need it")
 	}
 	_, endless := d.Lacks[store.PromiseDeadline]
 	if endless != (d.MinTTL == 0 && d.MaxTTL == 0 && d.Tick == 0) || !endless && (d.MinTTL <= 0 || d.MaxTTL < d.MinTTL || d.Tick <= 0) {
@@ -162,7 +162,7 @@ func checkDescription(t *testing.T, d store.Description) {
 	}
 	for p, why := range d.Lacks {
 		if why == "" {
-			t.Errorf("Describe: it lacks %q and does not say why", p)
+			t.Errorf("Describe: it lacks %q, but gives no reason", p)
 		}
 	}
 }
@@ -179,11 +179,11 @@ type trial struct {
 	ctx   context.Context
 	short time.Duration // of holds and positions that are to expire
 	long  time.Duration // of those that are not
-	eyes  *client       // looks without taking part; nil until used
+	eyes  *client       // only lists; nil until used
 	judge judge
 
 	mu  sync.Mutex
-	saw []string // what one of a crowd has found wrong
+	saw []string // the errors that members of a crowd have found
 }
 
 func newTrial(t *testing.T, open func(t *testing.T) store.Store, d store.Description) *trial {
@@ -198,7 +198,7 @@ func (t *trial) ticks(d time.Duration) time.Duration {
 	return (d + t.d.Tick - 1) / t.d.Tick * t.d.Tick
 }
 
-// most is the largest block of tokens that a grant draws.
+// most returns the largest block of tokens that a grant draws.
 func (t *trial) most() int {
 	if t.d.MaxBlock > 0 {
 		return t.d.MaxBlock
@@ -206,8 +206,8 @@ func (t *trial) most() int {
 	return store.MaxBlock
 }
 
-// slack is how much sooner than after d a claim can end that was asked for d,
-// and how much later: claims that share a session last as long as that does.
+// slack returns how much earlier or later than after d a claim with a TTL of d
+// can end: claims that share a session last as long as that does.
 func (t *trial) slack(d time.Duration) time.Duration {
 	if t.lacks(store.PromiseExpiry) {
 		return d / 2

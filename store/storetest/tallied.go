@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// count looks at what the operation is about to meet.
+// count counts the cases that the operation is about to meet.
 func (d *duel) count(now queue.Time, o op) {
 	d.counts[o.kind]++
 	for i, name := range o.names() {
@@ -28,28 +28,28 @@ func (d *duel) count(now queue.Time, o op) {
 		for _, e := range d.model.queue(name).Entries {
 			own := e.ID == id
 			meets("expiries", e.Expires <= now.Clock)
-			meets("expiry at this very instant", e.Expires == now.Clock)
+			meets("expiry at exactly this time", e.Expires == now.Clock)
 			meets("late "+o.kind+" by the owner", own && e.Expires <= now.Clock)
 			held := e.Granted && e.Expires <= now.Clock
-			meets("in the way for a minimum hold", held && e.Shown && e.Since+e.MinHold > now.Clock)
-			meets("in the way for a lock delay", held && e.Expires+e.LockDelay > now.Clock)
+			meets("blocked for a minimum hold", held && e.Shown && e.Since+e.MinHold > now.Clock)
+			meets("blocked for a lock delay", held && e.Expires+e.LockDelay > now.Clock)
 			hour := now.Clock - time.Hour.Microseconds()
 			meets("met a hold of over an hour", e.Granted && e.Since < hour && e.Expires > now.Clock)
-			meets("in the way for a minimum hold of over an hour", held && e.Since < hour && e.Shown && e.Since+e.MinHold > now.Clock)
-			meets("in the way for a lock delay of over an hour", held && e.Expires < hour && e.Expires+e.LockDelay > now.Clock)
+			meets("blocked for a minimum hold of over an hour", held && e.Since < hour && e.Shown && e.Since+e.MinHold > now.Clock)
+			meets("blocked for a lock delay of over an hour", held && e.Expires < hour && e.Expires+e.LockDelay > now.Clock)
 			meets("met a broken hold", e.Broken != nil)
 			meets("met a pending upgrade", e.Granted && e.Want > e.Weight && e.Expires > now.Clock)
 			meets("met a pending upgrade that has expired", e.Granted && e.Want > e.Weight && e.Expires <= now.Clock)
-			meets("met one that asks to give up", !e.Granted && e.GiveUp != nil)
+			meets("met a waiter that asks to give up", !e.Granted && e.GiveUp != nil)
 			meets("met an upgrade that asks to give up", e.Granted && e.Asking(now))
 			meets("met two totals", e.Limit < store.Full && o.kind == "ask" && o.claim.Limit < store.Full && e.Limit != int32(o.claim.Limit))
-			meets("met one that waits for a block", !e.Granted && e.N > 1)
+			meets("met a waiter for a block", !e.Granted && e.N > 1)
 			if own && len(o.holds) > 0 {
 				h := o.holds[i]
 				meets(o.kind+" of a waiting entry", !e.Granted)
 				meets(o.kind+" with a wrong token", e.Granted && h.Token != 0 && h.Token != e.Token)
 				meets(o.kind+" with token 0", h.Token == 0)
-				meets(o.kind+" that tells what of a block was used", e.Granted && e.N > 1 && h.Used >= e.Token && h.Used < e.Token+int64(e.N))
+				meets(o.kind+" that reports the used part of a block", e.Granted && e.N > 1 && h.Used >= e.Token && h.Used < e.Token+int64(e.N))
 			}
 		}
 		for what, yes := range met {
@@ -60,7 +60,7 @@ func (d *duel) count(now queue.Time, o op) {
 	}
 }
 
-// tally counts what came of it.
+// tally counts the result of the operation.
 func (d *duel) tally(o op, out outcome, woken int) {
 	if o.kind == "ask" && out.Errs[0] == "" {
 		if out.Answer.Granted {
@@ -98,27 +98,27 @@ func (d *duel) tally(o op, out outcome, woken int) {
 	}
 }
 
-// floors is how often each of what matters has to happen, in percent of the steps.
+// floors returns how often each important case must occur, in percent of the steps.
 func (d *duel) floors() map[string]float64 {
 	floors := map[string]float64{
 		"expiries": 5, "repeats": 5, "refusals": 5, "grants": 5,
-		"expiry at this very instant": 0.5, "late ask by the owner": 0.3, "late renew by the owner": 0.3, "late release by the owner": 0.3,
+		"expiry at exactly this time": 0.5, "late ask by the owner": 0.3, "late renew by the owner": 0.3, "late release by the owner": 0.3,
 		"renew with a wrong token": 0.1, "renew of a waiting entry": 0.1, "renew with token 0": 0.1, "renew lost": 1,
 		"release with a wrong token": 0.1, "release of a waiting entry": 0.5, "release with token 0": 0.2, "release lost": 1,
 		"ask lost": 0.5, "clock set back": 0.5,
 	}
 	for promise, names := range map[store.Promise][]string{
-		store.PromiseMinHold:   {"in the way for a minimum hold"},
-		store.PromiseLockDelay: {"in the way for a lock delay"},
+		store.PromiseMinHold:   {"blocked for a minimum hold"},
+		store.PromiseLockDelay: {"blocked for a lock delay"},
 		store.PromiseSlots:     {"ask mismatch"},
 		store.PromiseInspect:   {"breaks done", "met a broken hold"},
 		store.PromiseUpgrade: {
 			"upgrades granted", "upgrades pending", "changes back", "late changes", "met a pending upgrade", "change lost",
 		},
-		store.PromiseBlock:  {"met one that waits for a block", "release that tells what of a block was used", "renew that tells what of a block was used"},
+		store.PromiseBlock:  {"met a waiter for a block", "release that reports the used part of a block", "renew that reports the used part of a block"},
 		store.PromiseDetach: {"holds with another id"},
 		store.PromiseReason: {"holds freed"},
-		store.PromiseGiveUp: {"met one that asks to give up"},
+		store.PromiseGiveUp: {"met a waiter that asks to give up"},
 		store.PromiseTotals: {"met two totals"},
 	} {
 		if !d.lacks(promise) {
@@ -136,17 +136,17 @@ func (d *duel) floors() map[string]float64 {
 	if d.ages() {
 		floors["met a hold of over an hour"] = 0.1
 		if !d.lacks(store.PromiseMinHold) {
-			floors["in the way for a minimum hold of over an hour"] = 0.02
+			floors["blocked for a minimum hold of over an hour"] = 0.02
 		}
 		if !d.lacks(store.PromiseLockDelay) {
-			floors["in the way for a lock delay of over an hour"] = 0.02
+			floors["blocked for a lock delay of over an hour"] = 0.02
 		}
 	}
 	if d.c2 != nil {
 		for _, timed := range []string{
-			"expiries", "expiry at this very instant", "late ask by the owner", "late renew by the owner", "late release by the owner",
+			"expiries", "expiry at exactly this time", "late ask by the owner", "late renew by the owner", "late release by the owner",
 			"renew with a wrong token", "release with a wrong token", "ask lost", "clock set back",
-			"in the way for a minimum hold",
+			"blocked for a minimum hold",
 		} {
 			delete(floors, timed)
 		}

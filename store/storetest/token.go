@@ -18,7 +18,7 @@ var tokenPromises = []promise{
 			}
 			h := c.take(claim)
 			if h.Token <= last {
-				t.Fatalf("token %d after %d", h.Token, last)
+				t.Fatalf("got token %d after %d, want a larger one", h.Token, last)
 			}
 			last = h.Token
 			h.release()
@@ -37,7 +37,7 @@ var tokenPromises = []promise{
 			h.release()
 			next := b.take(w)
 			if next.Token <= h.Token {
-				t.Fatalf("token %d after %d", next.Token, h.Token)
+				t.Fatalf("got token %d after %d, want a larger one", next.Token, h.Token)
 			}
 			h = next
 		}
@@ -50,19 +50,19 @@ var tokenPromises = []promise{
 		other := t.client()
 		second := other.take(other.lock(name))
 		if second.Token <= first.Token {
-			t.Fatalf("token %d, and %d before the name was idle", second.Token, first.Token)
+			t.Fatalf("got token %d, want one larger than %d, from before the name was idle", second.Token, first.Token)
 		}
 	}},
 	{name: "an_idle_name_still_returns_its_newest_token", needs: tokens, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		first := a.take(a.lock(name))
 		if r := b.refused(b.lock(name, try)); r.Last < first.Token {
-			t.Fatalf("told %d as the newest, and %d was drawn", r.Last, first.Token)
+			t.Fatalf("got %d as the newest token, although %d was drawn", r.Last, first.Token)
 		}
 		first.release()
 		r := a.take(a.read(name))
 		if l := a.refused(b.lock(name, try)).Last; l < r.Token {
-			t.Fatalf("told %d as the newest, and %d was drawn", l, r.Token)
+			t.Fatalf("got %d as the newest token, although %d was drawn", l, r.Token)
 		}
 	}},
 	{name: "a_token_is_drawn_at_the_grant_and_not_at_the_append", needs: tokens, run: func(t *trial) {
@@ -73,17 +73,17 @@ var tokenPromises = []promise{
 		if t.lacks(store.PromiseDrawn) {
 			someDrawNothing(t, newest, func() int64 { return b.refused(b.lock(name)).Last })
 		} else if r := b.refused(b.lock(name)); r.Last != newest {
-			t.Fatalf("the newest token went from %d to %d while nothing was granted", newest, r.Last)
+			t.Fatalf("the newest token changed from %d to %d, although nothing was granted", newest, r.Last)
 		}
 		if e, ok := t.entry(name, w.ID); ok && e.Token != 0 {
 			t.Fatalf("a waiting entry has token %d", e.Token)
 		}
 		h.release()
 		if k := b.take(w); k.Token <= newest {
-			t.Fatalf("granted with token %d, and %d was told before as the newest", k.Token, newest)
+			t.Fatalf("granted with token %d, although %d was reported before as the newest", k.Token, newest)
 		}
 	}},
-	{name: "readers_together_have_tokens_of_their_own_above_the_writers_before", needs: tokens, run: func(t *trial) {
+	{name: "concurrent_readers_have_their_own_tokens_above_earlier_ones", needs: tokens, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		w := a.take(a.lock(name))
 		w.release()
@@ -93,7 +93,7 @@ var tokenPromises = []promise{
 		for range 4 {
 			r := b.take(b.read(name))
 			if r.Token <= w.Token || seen[r.Token] {
-				t.Fatalf("token %d of a reader, after %d of a writer, beside %v", r.Token, w.Token, seen)
+				t.Fatalf("a reader got token %d, after a writer's %d, and next to %v", r.Token, w.Token, seen)
 			}
 			seen[r.Token], most = true, max(most, r.Token)
 			readers = append(readers, r)
@@ -102,21 +102,22 @@ var tokenPromises = []promise{
 			r.release()
 		}
 		if w := a.take(a.lock(name)); w.Token <= most {
-			t.Fatalf("token %d of a writer, after %d of a reader", w.Token, most)
+			t.Fatalf("a writer got token %d, after a reader's %d", w.Token, most)
 		}
 	}},
 	{name: "the_token_after_an_expiry_is_larger", needs: append(tokens, store.PromiseDeadline), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		r1, r2 := a.take(a.read(name, ttl(t.short))), a.take(a.read(name, ttl(t.short)))
 		if w := b.wait(b.lock(name)); w.Token <= max(r1.Token, r2.Token) {
-			t.Fatalf("token %d after %d and %d", w.Token, r1.Token, r2.Token)
+			t.Fatalf("got token %d after %d and %d, want a larger one", w.Token, r1.Token, r2.Token)
 		}
 	}},
 }
 
-// someDrawNothing checks that to wait draws no token where a claim's token is its own number, which most of several servers accept. A
-// refusal is that of any majority, and a server that heard of the grant late tells a number above it: so the newest token may go down from
-// one refusal to the next, and up once for each such server, but not each time.
+// someDrawNothing checks that waiting draws no token, on a store where a claim's token is its own number, which a
+// majority of several servers accepts. Any majority may answer a refusal, and a server that learned of the grant late
+// returns a number above it. So the newest token may go down from one refusal to the next, and up once for each such
+// server, but not each time.
 func someDrawNothing(t *trial, newest int64, next func() int64) {
 	t.Helper()
 	const servers = 32 // no store of that kind has more
@@ -127,5 +128,5 @@ func someDrawNothing(t *trial, newest int64, next func() int64) {
 			return
 		}
 	}
-	t.Fatalf("the newest token grew with each claim that waits: %v", all)
+	t.Fatalf("the newest token grew with each waiter: %v", all)
 }

@@ -4,7 +4,7 @@ import "github.com/holdfast-go/holdfast/store"
 
 var totals = []store.Promise{store.PromiseSlots, store.PromiseTotals}
 
-// A semaphore whose total changes in a rolling deploy is in use with two.
+// During a rolling deploy that changes the total of a semaphore, two totals are in use.
 var totalPromises = []promise{
 	{name: "beside_a_holder_of_a_smaller_total_a_try_has_to_fit_that", needs: totals, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
@@ -24,12 +24,12 @@ var totalPromises = []promise{
 		large.renewed()
 		b.take(b.slots(name, 4, 1, try))
 	}},
-	{name: "a_smaller_total_takes_nothing_from_those_who_hold", needs: totals, run: func(t *trial) {
+	{name: "a_smaller_total_takes_nothing_from_holders", needs: totals, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		large, one := a.take(a.slots(name, 5, 3)), a.take(a.slots(name, 5, 1))
 		w := b.slots(name, 3, 1)
 		b.refused(w)
-		one.release() // what settles the queue: three of three are still held
+		one.release() // the store now checks the waiters: three of three are still held
 		large.renewed()
 		b.refused(w)
 		large.release()
@@ -41,7 +41,7 @@ var totalPromises = []promise{
 		w := b.slots(name, 5, 3)
 		b.refused(w)
 		large.release()
-		b.refused(w) // five would be held, and one counts on three
+		b.refused(w) // five slots would be held, and a holder has a total of three
 		newest.release()
 		b.refused(w)
 		small.release()
@@ -60,7 +60,7 @@ var totalPromises = []promise{
 			c.refused(next)
 			all.release()
 			h := b.take(first)
-			c.refused(next) // four would be held, and one counts on three
+			c.refused(next) // four slots would be held, and one total is three
 			h.release()
 			c.take(next).release()
 			t.empty(name)

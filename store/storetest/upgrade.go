@@ -27,10 +27,10 @@ var upgradePromises = []promise{
 		after := b.take(b.read(name))
 		r := u.pending(1)
 		if r.Holding != 2 || r.Holders[0].ID != before.ID || r.Holders[1].ID != after.ID {
-			t.Fatalf("in the way are %d: %+v, want the two readers", r.Holding, r.Holders)
+			t.Fatalf("blocked by %d holders: %+v, want the two readers", r.Holding, r.Holders)
 		}
 		if !t.lacks(store.PromiseUntil) && (r.Until <= 0 || r.Until > t.long+t.d.Tick) {
-			t.Fatalf("until %v, want at most %v", r.Until, t.long)
+			t.Fatalf("got until %v, want at most %v", r.Until, t.long)
 		}
 		u.back(2)
 		u.tells(store.Upgradeable, store.Upgradeable)
@@ -52,11 +52,11 @@ var upgradePromises = []promise{
 		u.pending(1)
 		one.release()
 		if r := u.tells(store.Upgradeable, store.Full); r.UpgradeToken != 0 {
-			t.Fatalf("upgrade token %d before the upgrade was granted", r.UpgradeToken)
+			t.Fatalf("got upgrade token %d before the upgrade was granted", r.UpgradeToken)
 		}
 		two.release()
 		if r := u.tells(store.Full, store.Full); r.UpgradeToken <= two.Token {
-			t.Fatalf("upgrade token %d after token %d", r.UpgradeToken, two.Token)
+			t.Fatalf("got upgrade token %d after token %d, want a larger one", r.UpgradeToken, two.Token)
 		}
 		b.refused(b.read(name, try))
 	}},
@@ -70,10 +70,10 @@ var upgradePromises = []promise{
 		r.release()
 		first := u.upgraded(1)
 		if again := u.upgraded(1); again.UpgradeToken != first.UpgradeToken {
-			t.Fatalf("upgrade token %d, and %d when it was asked for again", first.UpgradeToken, again.UpgradeToken)
+			t.Fatalf("got upgrade token %d, and %d when asked again", first.UpgradeToken, again.UpgradeToken)
 		}
 		if again := u.upgraded(2); again.UpgradeToken != first.UpgradeToken {
-			t.Fatalf("upgrade token %d, and %d when what was upgraded was upgraded again", first.UpgradeToken, again.UpgradeToken)
+			t.Fatalf("got upgrade token %d, and %d after a second upgrade", first.UpgradeToken, again.UpgradeToken)
 		}
 		t.entries(name, u.ID)
 	}},
@@ -121,21 +121,21 @@ var upgradePromises = []promise{
 		r.release()
 		upgradeToken := u.upgraded(1).UpgradeToken
 		if upgradeToken <= max(u.Token, r.Token) {
-			t.Fatalf("upgrade token %d after tokens %d and %d", upgradeToken, u.Token, r.Token)
+			t.Fatalf("got upgrade token %d after tokens %d and %d, want a larger one", upgradeToken, u.Token, r.Token)
 		}
 		wrong := u.Hold
 		wrong.Token = upgradeToken
-		t.isLost(a.renew(wrong), "renewal with the upgrade token for the token")
-		t.isLost(a.Release(t.ctx, wrong), "release with the upgrade token for the token")
+		t.isLost(a.renew(wrong), "renewal with the upgrade token as the token")
+		t.isLost(a.Release(t.ctx, wrong), "release with the upgrade token as the token")
 		_, err := a.Change(t.ctx, wrong, 2, store.Upgradeable)
-		t.isLost(err, "change with the upgrade token for the token")
+		t.isLost(err, "change with the upgrade token as the token")
 		u.renewed()
 		if again := a.take(u.claim); again.Token != u.Token {
-			t.Fatalf("asked again, the token is %d, was %d", again.Token, u.Token)
+			t.Fatalf("asked again: got token %d, was %d", again.Token, u.Token)
 		}
 		u.release()
 		if w := b.take(b.lock(name)); w.Token <= upgradeToken {
-			t.Fatalf("token %d after upgrade token %d", w.Token, upgradeToken)
+			t.Fatalf("got token %d after upgrade token %d, want a larger one", w.Token, upgradeToken)
 		}
 	}},
 	{name: "Upgrade_again_draws_another_fence", needs: upgrades, run: func(t *trial) {
@@ -147,7 +147,7 @@ var upgradePromises = []promise{
 		r.release()
 		second := u.upgraded(3).UpgradeToken
 		if r.Token <= first || second <= r.Token {
-			t.Fatalf("upgrade token %d, a reader's token %d, upgrade token %d", first, r.Token, second)
+			t.Fatalf("got upgrade token %d, a reader's token %d, and upgrade token %d; want each larger", first, r.Token, second)
 		}
 	}},
 	{name: "Downgrade_keeps_the_fence", needs: upgrades, run: func(t *trial) {
@@ -155,13 +155,13 @@ var upgradePromises = []promise{
 		u := a.take(a.upgradeable(name))
 		upgradeToken := u.upgraded(1).UpgradeToken
 		if got := u.back(2).UpgradeToken; got != upgradeToken {
-			t.Fatalf("upgrade token %d after a downgrade, was %d", got, upgradeToken)
+			t.Fatalf("got upgrade token %d after a downgrade, was %d", got, upgradeToken)
 		}
 		if got := u.tells(store.Upgradeable, store.Upgradeable).UpgradeToken; got != upgradeToken {
-			t.Fatalf("upgrade token %d of a renewal after a downgrade, was %d", got, upgradeToken)
+			t.Fatalf("got upgrade token %d from a renewal after a downgrade, was %d", got, upgradeToken)
 		}
 	}},
-	{name: "Upgrade_cancelled_lets_those_in_that_fit", needs: upgrades, run: func(t *trial) {
+	{name: "Upgrade_canceled_admits_what_fits", needs: upgrades, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		r := b.take(b.read(name))
 		u := a.take(a.upgradeable(name))
@@ -182,7 +182,7 @@ var upgradePromises = []promise{
 		c.take(two).release()
 		t.empty(name)
 	}},
-	{name: "Upgrade_cancelled_after_its_grant_gives_the_weight_back", needs: upgrades, run: func(t *trial) {
+	{name: "Upgrade_canceled_after_its_grant_returns_the_weight", needs: upgrades, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		u := a.take(a.upgradeable(name))
 		r := b.take(b.read(name))
@@ -209,7 +209,7 @@ var upgradePromises = []promise{
 
 		upgradeToken := u.upgraded(3).UpgradeToken
 		if a := u.change(2, store.Upgradeable); a.Granted || a.Weight != store.Full || a.UpgradeToken != upgradeToken {
-			t.Fatalf("a late cancel: %+v, want it answered and not applied", a)
+			t.Fatalf("a late cancel: got %+v, want an answer that it was not applied", a)
 		}
 		b.refused(b.read(name, try))
 		u.back(4)
@@ -228,10 +228,10 @@ var upgradePromises = []promise{
 		t.until("the upgrader has its notification", func() bool { return len(a.got(u.ID)) > 0 })
 		u.tells(store.Full, store.Full)
 		if notifications := a.got(u.ID); len(notifications) != 1 || notifications[0] != (store.Notification{Name: name, ID: u.ID}) {
-			t.Fatalf("notifications %+v, want one, without a token", notifications)
+			t.Fatalf("got notifications %+v, want one without a token", notifications)
 		}
 	}},
-	{name: "Upgrade_cancelled_wakes_those_in_that_fit", needs: upgrades, watch: true, run: func(t *trial) {
+	{name: "Upgrade_canceled_notifies_what_fits", needs: upgrades, watch: true, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client().watch(), t.name()
 		b.take(b.read(name))
 		u := a.take(a.upgradeable(name))
@@ -242,7 +242,7 @@ var upgradePromises = []promise{
 		u.back(2)
 		c.woken(one)
 		if early := c.got(w.ID); len(early) > 0 {
-			t.Fatalf("notifications %+v for one that still waits", early)
+			t.Fatalf("got notifications %+v for a claim that still waits", early)
 		}
 	}},
 	{name: "Downgrade_lets_readers_in_and_nobody_between", needs: upgrades, run: func(t *trial) {
@@ -276,7 +276,7 @@ var upgradePromises = []promise{
 		b.refused(r)
 		t.entries(name, u.ID, w.ID, r.ID)
 		u.tells(store.Upgradeable, store.Upgradeable)
-		u.upgraded(3) // it passes them again
+		u.upgraded(3) // it goes before them again
 		u.back(4)
 		u.release()
 		b.take(w).release()
@@ -295,7 +295,7 @@ var upgradePromises = []promise{
 		b.woken(one).release()
 		b.woken(two).release()
 		if early := b.got(w.ID); len(early) > 0 {
-			t.Fatalf("notifications %+v for one that still waits", early)
+			t.Fatalf("got notifications %+v for a claim that still waits", early)
 		}
 		u.release()
 		b.woken(w)
@@ -307,25 +307,25 @@ func (c *client) upgradeable(name string, with ...func(*store.Claim)) store.Clai
 }
 
 // unchangeable checks that the weight cannot be changed, and that the hold is as
-// it was; it is given back.
+// it was. Then it releases the hold.
 func (h *held) unchangeable() {
 	h.c.t.Helper()
 	for turn, weight := range []int64{store.Full, store.Upgradeable} {
 		if _, err := h.c.Change(h.c.t.ctx, h.Hold, int32(turn+1), weight); !errors.Is(err, store.ErrInvalid) {
-			h.c.t.Fatalf("change of a weight of %d to %d: %v, want ErrInvalid", h.claim.Weight, weight, err)
+			h.c.t.Fatalf("change of a weight of %d to %d: got %v, want ErrInvalid", h.claim.Weight, weight, err)
 		}
 	}
 	h.tells(h.claim.Weight, h.claim.Weight)
 	h.release()
 }
 
-// change must be answered.
+// change changes the weight, which must be answered, and checks the answer.
 func (h *held) change(turn int32, weight int64) store.Answer {
 	t := h.c.t
 	t.Helper()
 	a, err := h.c.Change(t.ctx, h.Hold, turn, weight)
 	if err != nil {
-		t.Fatalf("change to %d, turn %d: %v, want an answer", weight, turn, err)
+		t.Fatalf("change to %d, turn %d: got %v, want an answer", weight, turn, err)
 	}
 	own := false
 	for _, e := range a.Holders {
@@ -333,33 +333,33 @@ func (h *held) change(turn int32, weight int64) store.Answer {
 	}
 	switch {
 	case a.Granted != (a.Weight == weight):
-		t.Fatalf("asked for %d, and told %+v", weight, a)
+		t.Fatalf("change to %d: got %+v", weight, a)
 	case a.Token != h.Token || a.N != 1 || a.Want < a.Weight || a.Last < max(a.Token, a.UpgradeToken) || a.UpgradeToken != 0 && a.UpgradeToken <= a.Token:
-		t.Fatalf("token %d, and told %+v", h.Token, a)
+		t.Fatalf("change of the hold with token %d: got %+v", h.Token, a)
 	case a.TTL != 0 || a.From != 0 || a.Waiting != 0:
-		t.Fatalf("it moves no expiry and passes all that wait, and told %+v", a)
+		t.Fatalf("a change moves no expiry and passes all waiters: got %+v", a)
 	case own || len(a.Holders) != min(a.Holding, store.MaxHolders) || a.Want > a.Weight && a.Holding == 0:
-		t.Fatalf("in the way are told to be %+v", a)
+		t.Fatalf("the blocking holders are %+v", a)
 	}
 	return a
 }
 
-// upgraded upgrades what must be granted.
+// upgraded asks for an upgrade that must be granted.
 func (h *held) upgraded(turn int32) store.Answer {
 	h.c.t.Helper()
 	a := h.change(turn, store.Full)
 	if !a.Granted || a.Want != store.Full || a.UpgradeToken == 0 {
-		h.c.t.Fatalf("upgrade: %+v, want it granted", a)
+		h.c.t.Fatalf("upgrade: got %+v, want it granted", a)
 	}
 	return a
 }
 
-// pending upgrades what cannot be granted yet.
+// pending asks for an upgrade that cannot be granted yet.
 func (h *held) pending(turn int32) store.Answer {
 	h.c.t.Helper()
 	a := h.change(turn, store.Full)
 	if a.Granted || a.Weight != store.Upgradeable || a.Want != store.Full {
-		h.c.t.Fatalf("upgrade: %+v, want it pending", a)
+		h.c.t.Fatalf("upgrade: got %+v, want it pending", a)
 	}
 	return a
 }
@@ -369,26 +369,26 @@ func (h *held) back(turn int32) store.Answer {
 	h.c.t.Helper()
 	a := h.change(turn, store.Upgradeable)
 	if !a.Granted || a.Want != store.Upgradeable {
-		h.c.t.Fatalf("back to upgradeable: %+v, want it done", a)
+		h.c.t.Fatalf("downgrade: got %+v, want it done", a)
 	}
 	return a
 }
 
-// stale sends a copy of an older change to what is upgradeable.
+// stale sends a copy of an older change of a hold that is upgradeable now.
 func (h *held) stale(turn int32, weight int64) {
 	h.c.t.Helper()
 	if a := h.change(turn, weight); a.Granted || a.Weight != store.Upgradeable || a.Want != store.Upgradeable {
-		h.c.t.Fatalf("a late copy of turn %d: %+v, want it answered and not applied", turn, a)
+		h.c.t.Fatalf("a late copy of turn %d: got %+v, want an answer that it was not applied", turn, a)
 	}
 }
 
-// tells renews a hold, which must have this weight.
+// tells renews a hold, which must have this weight and this Want.
 func (h *held) tells(weight, want int64) store.Renewal {
 	t := h.c.t
 	t.Helper()
 	r := h.c.renewal(h.Hold)
 	if r.Err != nil || r.Weight != weight || r.Want != want || r.UpgradeToken != 0 && r.UpgradeToken <= h.Token {
-		t.Fatalf("renewal: %+v, want a weight of %d that wants %d", r, weight, want)
+		t.Fatalf("renewal: got %+v, want weight %d and wanted weight %d", r, weight, want)
 	}
 	return r
 }

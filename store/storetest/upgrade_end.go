@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What ends an upgrade or refuses it, and what is seen of it.
+// What ends or refuses an upgrade, and what others see of it.
 var upgradeEndPromises = []promise{
 	{name: "Upgrade_pending_ends_with_the_expiry_of_its_hold", needs: upgrades, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
@@ -17,7 +17,7 @@ var upgradeEndPromises = []promise{
 		r := c.ask(waits)
 		t.soonEnough(!r.Granted)
 		if !t.lacks(store.PromiseUntil) && r.Until > t.short+t.d.Tick {
-			t.Fatalf("until %v, want the end of the upgrade, %v at most", r.Until, t.short)
+			t.Fatalf("got until %v, want the end of the upgrade, at most %v", r.Until, t.short)
 		}
 		c.wait(waits)
 		_, err := a.Change(t.ctx, u.Hold, 2, store.Full)
@@ -33,7 +33,7 @@ var upgradeEndPromises = []promise{
 		a.asksUpgrade(u)
 		t.expired(u.claim)
 		c.take(c.read(name, try))
-		c.refused(c.upgradeable(name, try)) // it still weighs
+		c.refused(c.upgradeable(name, try)) // the expired hold still has its weight
 	}},
 	{name: "Upgrade_pending_is_not_listed_once_its_hold_has_expired", needs: append(upgrades, store.PromiseLockDelay, store.PromiseInspect), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
@@ -42,7 +42,7 @@ var upgradeEndPromises = []promise{
 		a.asksUpgrade(u)
 		t.expired(u.claim)
 		if e, ok := t.entry(name, u.ID); !ok || e.Want != store.Upgradeable || e.Weight != store.Upgradeable {
-			t.Fatalf("expired, and in the way, it is listed as %+v, %v", e, ok)
+			t.Fatalf("the expired hold, while it blocks, is listed as %+v, %v", e, ok)
 		}
 	}},
 	{name: "Upgrade_pending_is_waited_for_until_its_hold_expires", needs: append(upgrades, store.PromiseLockDelay, store.PromiseUntil), run: func(t *trial) {
@@ -51,7 +51,7 @@ var upgradeEndPromises = []promise{
 		u := a.take(a.upgradeable(name, ttl(t.short), withLockDelay(t.long)))
 		a.asksUpgrade(u)
 		if r := b.ask(b.read(name, try)); !r.Granted && r.Until > t.short+t.d.Tick {
-			t.Fatalf("until %v, want the end of the upgrade, %v at most", r.Until, t.short)
+			t.Fatalf("got until %v, want the end of the upgrade, at most %v", r.Until, t.short)
 		}
 	}},
 	{name: "Upgrade_of_an_expired_hold_that_blocks_is_lost", needs: append(upgrades, store.PromiseLockDelay), run: func(t *trial) {
@@ -92,7 +92,7 @@ var upgradeEndPromises = []promise{
 		_, err := a.Change(t.ctx, u.Hold, 1, store.Full)
 		var lost *store.LostError
 		if !errors.As(err, &lost) || lost.Reason != "because" {
-			t.Fatalf("change of a broken hold: %v, want a LostError with the reason", err)
+			t.Fatalf("change of a broken hold: got %v, want a LostError with the reason", err)
 		}
 		b.take(b.read(name, try))
 	}},
@@ -117,7 +117,7 @@ var upgradeEndPromises = []promise{
 			weight int64
 		}{{0, store.Full}, {-1, store.Full}, {1, 1}, {1, 0}, {1, store.Full + 1}} {
 			if _, err := a.Change(t.ctx, u.Hold, c.turn, c.weight); !errors.Is(err, store.ErrInvalid) {
-				t.Fatalf("change to %d, turn %d: %v, want ErrInvalid", c.weight, c.turn, err)
+				t.Fatalf("change to %d, turn %d: got %v, want ErrInvalid", c.weight, c.turn, err)
 			}
 		}
 		u.tells(store.Upgradeable, store.Upgradeable)
@@ -126,7 +126,7 @@ var upgradeEndPromises = []promise{
 		a, b, name := t.client(), t.client(), t.name()
 		never := store.Hold{Name: name, ID: a.proc.NewID(), Token: 1}
 		_, err := a.Change(t.ctx, never, 1, store.Full)
-		t.isLost(err, "change where nobody is")
+		t.isLost(err, "change of a name without entries")
 		t.entries(name)
 		u := a.take(a.upgradeable(name))
 		for what, spoil := range map[string]func(*store.Hold){
@@ -160,7 +160,7 @@ var upgradeEndPromises = []promise{
 		u.upgraded(1)
 		u.back(2)
 		if e, ok := t.entry(name, u.ID); !ok || e.Expires > t.long-t.short+t.d.Tick {
-			t.Fatalf("the hold is %+v, want at least %v of %v gone", e, t.short, t.long)
+			t.Fatalf("the hold is %+v, want at least %v of %v passed", e, t.short, t.long)
 		}
 	}},
 	{name: "Upgrade_is_listed", needs: append(upgrades, store.PromiseInspect), run: func(t *trial) {
@@ -169,7 +169,7 @@ var upgradeEndPromises = []promise{
 		r := b.take(b.read(name))
 		u.pending(1)
 		if e, ok := t.entry(name, u.ID); !ok || e.Weight != store.Upgradeable || e.Want != store.Full || e.UpgradeToken != 0 {
-			t.Fatalf("pending, it is listed as %+v", e)
+			t.Fatalf("the pending upgrade is listed as %+v", e)
 		}
 		if e, ok := t.entry(name, r.ID); !ok || e.Weight != 1 || e.Want != 1 {
 			t.Fatalf("the reader is listed as %+v", e)
@@ -178,11 +178,11 @@ var upgradeEndPromises = []promise{
 		upgradeToken := u.upgraded(1).UpgradeToken
 		e, ok := t.entry(name, u.ID)
 		if !ok || e.Weight != store.Full || e.Want != store.Full || e.UpgradeToken != upgradeToken || e.Token != u.Token || !e.Has(upgradeToken) || !e.Has(u.Token) {
-			t.Fatalf("upgraded, it is listed as %+v", e)
+			t.Fatalf("the upgraded hold is listed as %+v", e)
 		}
 		for _, token := range []int64{upgradeToken - 1, upgradeToken + 1} {
 			if token != u.Token && e.Has(token) {
-				t.Fatalf("%+v has token %d", e, token)
+				t.Fatalf("got %+v, which has token %d", e, token)
 			}
 		}
 	}},
@@ -207,11 +207,11 @@ var upgradeEndPromises = []promise{
 	}},
 }
 
-// asksUpgrade asks for the upgrade of a short hold, which is to pend.
+// asksUpgrade asks for the upgrade of a short hold, which must become pending.
 func (c *client) asksUpgrade(u *held) {
 	c.t.Helper()
 	if _, err := c.Change(c.t.ctx, u.Hold, 1, store.Full); err != nil {
-		c.t.isLost(err, "upgrade, too late")
+		c.t.isLost(err, "late upgrade")
 		panic(tooSlow)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An upgrade asks the readers that block it.
+// An upgrade asks the readers that block it to give up.
 var upgradeAsks = append([]store.Promise{store.PromiseGiveUp}, upgrades...)
 
 var upgradeGiveUpPromises = []promise{
@@ -80,7 +80,7 @@ var upgradeGiveUpPromises = []promise{
 		a.asksUpgrade(u)
 		t.expired(u.claim)
 		if e, ok := t.entry(name, u.ID); !ok || e.GiveUp != "" {
-			t.Fatalf("expired, it is listed as %+v, %v", e, ok)
+			t.Fatalf("the expired hold is listed as %+v, %v", e, ok)
 		}
 	}},
 	{name: "Upgrade_is_heard_before_who_waits", needs: upgradeAsks, run: func(t *trial) {
@@ -120,10 +120,10 @@ var upgradeGiveUpPromises = []promise{
 		u.asks("\x01a byte that begins the reason of a hold broken with now")
 		u.pending(1)
 		u.renewed()
-		c.refused(c.read(name, try)) // it is pending, and so it blocks
+		c.refused(c.read(name, try)) // a pending upgrade blocks
 		c.refused(c.upgradeable(name, try))
 		if again := a.take(u.claim); again.Token != u.Token {
-			t.Fatalf("asked for again it has token %d, had %d", again.Token, u.Token)
+			t.Fatalf("asked again: got token %d, had %d", again.Token, u.Token)
 		}
 		r.release()
 		u.upgraded(1)
@@ -159,7 +159,7 @@ var upgradeGiveUpPromises = []promise{
 		u.release()
 		c.woken(waits) // what was sent before it has come
 		if all := b.got(r.ID); len(all) != 1 {
-			t.Fatalf("notifications %+v of one upgrade", all)
+			t.Fatalf("got notifications %+v for one upgrade, want one", all)
 		}
 	}},
 	{name: "Upgrade_does_not_notify_itself_that_it_asks", needs: upgradeAsks, watch: true, run: func(t *trial) {
@@ -172,7 +172,7 @@ var upgradeGiveUpPromises = []promise{
 		a.notified(u)
 		u.tells(store.Full, store.Full)
 		if all := a.got(u.ID); len(all) != 1 {
-			t.Fatalf("notifications %+v, want the one of its grant", all)
+			t.Fatalf("got notifications %+v, want the one of its grant", all)
 		}
 	}},
 	{name: "Upgrade_notifies_again_after_one_that_was_given_up", needs: upgradeAsks, watch: true, run: func(t *trial) {
@@ -213,7 +213,7 @@ var upgradeGiveUpPromises = []promise{
 		u.release()
 		c.woken(waits) // what was sent before it has come
 		if early := b.got(r.ID); len(early) != 0 {
-			t.Fatalf("notifications %+v of an upgrade that asks nobody", early)
+			t.Fatalf("got notifications %+v for an upgrade that asks no holder", early)
 		}
 	}},
 	{name: "Upgrade_whose_reason_is_too_long_is_invalid", needs: upgrades, run: func(t *trial) {
@@ -222,7 +222,7 @@ var upgradeGiveUpPromises = []promise{
 		b.take(b.read(name))
 		u.asks(strings.Repeat("r", store.MaxReason+1))
 		if _, err := a.Change(t.ctx, u.Hold, 1, store.Full); !errors.Is(err, store.ErrInvalid) {
-			t.Fatalf("%v, want ErrInvalid", err)
+			t.Fatalf("got %v, want ErrInvalid", err)
 		}
 		u.tells(store.Upgradeable, store.Upgradeable)
 		u.asks(strings.Repeat("r", store.MaxReason))
@@ -241,12 +241,13 @@ var upgradeGiveUpPromises = []promise{
 		}
 		u.back(2)
 		if e, ok := t.entry(name, u.ID); !ok || e.GiveUp != "" {
-			t.Fatalf("canceled, it is listed as %+v, %v", e, ok)
+			t.Fatalf("the canceled upgrade is listed as %+v, %v", e, ok)
 		}
 	}},
 }
 
-// pendingUpgrade is one that asks a reader of another process to give up, and waits for it.
+// pendingUpgrade returns a hold whose pending upgrade asks a reader of another process to
+// give up, and that reader.
 func (t *trial) pendingUpgrade() (u, r *held) {
 	t.Helper()
 	a, b, name := t.client(), t.client(), t.name()

@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Claims on watched names set Announce: a store may notify of nothing else.
+// Claims on watched names set Announce: a store may skip other changes.
 var watchNamePromises = []promise{
-	{name: "who_looks_at_a_name_is_notified_of_each_who_gets_it_and_gives_it_back", names: true, run: func(t *trial) {
+	{name: "a_watcher_is_notified_of_each_grant_and_release", names: true, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		seen := t.looks(t.client(), name) // it is unused
 		first := seen.changed(func() { seen.h = a.take(a.lock(name, announced)) })
-		seen.changed(first.release) // without waiters
+		seen.changed(first.release) // while no one waits
 		first = seen.changed(func() { seen.h = a.take(a.lock(name, announced)) })
 		w := b.lock(name, announced)
 		b.refused(w)
@@ -26,36 +26,36 @@ var watchNamePromises = []promise{
 		seen.changed(b.take(third).release)
 		seen.changed(func() { a.take(a.lock(name, announced, try)) })
 	}},
-	{name: "who_looks_is_notified_when_many_are_given_back", names: true, run: func(t *trial) {
+	{name: "a_watcher_is_notified_when_many_holds_are_released", names: true, run: func(t *trial) {
 		a := t.client()
 		one, two := a.take(a.lock(t.name(), announced)), a.take(a.lock(t.name(), announced))
 		first, second := t.looks(t.client(), one.Name), t.looks(t.client(), two.Name)
 		first.changed(func() { second.changed(func() { a.releaseAll(one, two) }) })
 	}},
-	{name: "who_looks_is_notified_of_who_gets_it_after_an_expiry", names: true, run: func(t *trial) {
+	{name: "a_watcher_is_notified_of_a_grant_after_an_expiry", names: true, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		a.take(a.lock(name, ttl(t.short))) // it says nothing of its own
+		a.take(a.lock(name, ttl(t.short))) // this claim is not announced
 		w := b.lock(name, announced)
-		t.soonEnough(!b.ask(w).Granted) // otherwise no one gets it later
+		t.soonEnough(!b.ask(w).Granted) // otherwise no grant follows
 		seen := t.looks(t.client(), name)
-		seen.changed(func() { t.until("the next has it", func() bool { return b.ask(w).Granted }) })
+		seen.changed(func() { t.until("the next is granted", func() bool { return b.ask(w).Granted }) })
 	}},
-	{name: "who_looks_is_notified_of_a_withdrawn_hold", names: true, run: func(t *trial) {
+	{name: "a_watcher_is_notified_of_a_withdrawn_hold", names: true, run: func(t *trial) {
 		a, name := t.client(), t.name()
 		claim := a.lock(name, announced)
 		a.take(claim)
 		seen := t.looks(t.client(), name)
 		seen.changed(func() { a.withdraw(claim) })
 	}},
-	{name: "who_looks_is_notified_of_another_owner", names: true, run: func(t *trial) {
+	{name: "a_watcher_is_notified_of_another_owner", names: true, run: func(t *trial) {
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name, announced))
-		h.renewed() // as one does that has been held for a while
+		h.renewed() // like a hold that lasts for a while
 		seen := t.looks(t.client(), name)
 		h.Owner = store.Owner{Host: "here", PID: 4711, Program: "storetest", Note: "another note"}.Stored()
 		seen.changed(h.renewed)
 	}},
-	{name: "who_looks_is_notified_of_another_id", names: true, needs: []store.Promise{store.PromiseDetach}, run: func(t *trial) {
+	{name: "a_watcher_is_notified_of_another_id", names: true, needs: []store.Promise{store.PromiseDetach}, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, announced))
 		seen := t.looks(t.client(), name)
@@ -63,14 +63,14 @@ var watchNamePromises = []promise{
 		h = seen.changed(func() { seen.h = b.adopt(h) })
 		seen.changed(h.release)
 	}},
-	{name: "who_looks_is_notified_of_a_release_with_a_minimum_hold", names: true, needs: []store.Promise{store.PromiseMinHold}, run: func(t *trial) {
+	{name: "a_watcher_is_notified_of_a_release_with_a_minimum_hold", names: true, needs: []store.Promise{store.PromiseMinHold}, run: func(t *trial) {
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name, announced, withMinHold(t.long)))
 		h.renewed()
 		seen := t.looks(t.client(), name)
 		seen.changed(h.release)
 	}},
-	{name: "who_looks_at_a_name_is_notified_of_a_break", names: true, needs: inspect, run: func(t *trial) {
+	{name: "a_watcher_is_notified_of_a_break", names: true, needs: inspect, run: func(t *trial) {
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name)) // the operator does not know whether it is watched
 		seen := t.looks(t.client(), name)
@@ -81,7 +81,7 @@ var watchNamePromises = []promise{
 			}
 		})
 	}},
-	{name: "who_looks_at_many_names_is_notified_of_each", names: true, run: func(t *trial) {
+	{name: "a_watcher_of_many_names_is_notified_of_each", names: true, run: func(t *trial) {
 		a, c := t.client(), t.client()
 		gone := t.looks(c, t.name())
 		var all []*look
@@ -101,12 +101,12 @@ var watchNamePromises = []promise{
 		again := t.looks(c, all[0].h.Name)
 		again.changed(func() { again.h = a.take(a.lock(all[0].h.Name, announced)) })
 	}},
-	{name: "who_has_stopped_to_look_at_a_name_is_not_notified", names: true, run: func(t *trial) {
+	{name: "a_watcher_that_has_stopped_is_not_notified", names: true, run: func(t *trial) {
 		a, c, name := t.client(), t.client(), t.name()
 		gone, seen := t.looks(c, name), t.looks(c, name)
 		gone.stop()
 		gone.stop()
-		t.until("what was on its way has come", func() bool {
+		t.until("the late notification has arrived", func() bool {
 			before := gone.n.Load()
 			seen.changed(func() { seen.h = a.take(a.lock(name, announced)) })
 			seen.changed(seen.h.release)
@@ -118,12 +118,12 @@ var watchNamePromises = []promise{
 // A look is a watcher of a name.
 type look struct {
 	t    *trial
-	n    *atomic.Int64 // how often it was
+	n    *atomic.Int64 // how often it was notified
 	stop func()
-	h    *held // that a change has made
+	h    *held // the hold that a change has made
 }
 
-// looks begins to look at the name.
+// looks begins to watch the name.
 func (t *trial) looks(c *client, name string) *look {
 	t.Helper()
 	l := &look{t: t, n: new(atomic.Int64)}
@@ -136,16 +136,16 @@ func (t *trial) looks(c *client, name string) *look {
 	return l
 }
 
-// changed does something that it must be notified of.
+// changed calls do, of which the watcher must be notified.
 func (l *look) changed(do func()) *held {
 	l.t.Helper()
 	before := l.n.Load()
 	do()
-	l.t.until("the one who looks is notified", func() bool { return l.n.Load() > before })
+	l.t.until("the watcher is notified", func() bool { return l.n.Load() > before })
 	return l.h
 }
 
-// watchesNames reports whether the store can notify those who look at a name.
+// watchesNames reports whether the store can notify watchers of a name.
 func watchesNames(t *testing.T, s store.Store) bool {
 	w, ok := s.(store.NameWatcher)
 	if !ok {

@@ -23,7 +23,7 @@ func TestEveryStoreRunsTheWholeSuite(t *testing.T) {
 	stores, problems := inspect(t, mutant.Root(t))
 	t.Logf("stores: %s", strings.Join(stores, " "))
 	if !slices.Contains(stores, "memstore") {
-		t.Error("memstore is not found to be a store: the test is wrong")
+		t.Error("memstore is not recognized as a store: the test is wrong")
 	}
 	for _, p := range problems {
 		t.Error(p)
@@ -65,7 +65,7 @@ func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 			}
 			stores, problems := inspect(t, root)
 			if !slices.Equal(stores, []string{"s"}) || len(problems) != c.problems {
-				t.Fatalf("stores %v, problems %q, want %d", stores, problems, c.problems)
+				t.Fatalf("got stores %v, problems %q, want %d problems", stores, problems, c.problems)
 			}
 		})
 	}
@@ -161,7 +161,7 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 		stores = append(stores, name)
 		if name != built {
 			for _, h := range lacking(doc) {
-				problems = append(problems, fmt.Sprintf("%s is a store, and its documentation has no heading %q, or has it out of its turn", name, h))
+				problems = append(problems, fmt.Sprintf("%s is a store, but its documentation has no heading %q, or has it in the wrong order", name, h))
 			}
 		}
 		if slices.Contains(unlinked, name) {
@@ -171,11 +171,11 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 			called["Killed"] = true
 		}
 		if !called["Catch"] && name != mutated {
-			problems = append(problems, fmt.Sprintf("%s is a store, and its tests do not call mutant.Catch unconditionally", name))
+			problems = append(problems, fmt.Sprintf("%s is a store, but its tests do not call mutant.Catch unconditionally", name))
 		}
 		for _, what := range []string{"Run", "Differential", "Faults", "Killed"} {
 			if !called[what] && !called[what+"BySession"] {
-				problems = append(problems, fmt.Sprintf("%s is a store, and none of its tests calls storetest.%s unconditionally", name, what))
+				problems = append(problems, fmt.Sprintf("%s is a store, but none of its tests calls storetest.%s unconditionally", name, what))
 			}
 		}
 	}
@@ -196,7 +196,7 @@ func TestAStoreThatLeavesOutAHeadingIsFound(t *testing.T) {
 		{"Rights\n", headings},
 	} {
 		if got := lacking(c.doc); !slices.Equal(got, c.want) {
-			t.Errorf("%q lacks %q, want %q", c.doc, got, c.want)
+			t.Errorf("%q: got missing headings %q, want %q", c.doc, got, c.want)
 		}
 	}
 }

@@ -1,5 +1,6 @@
-// Command holdfast-trace sends the span of a run that has ended, by OpenTelemetry. holdfast run --trace starts it, with what it is
-// to tell on stdin. It is a program of its own, as what it is made of would be paid for at the start of every run.
+// Command holdfast-trace sends the span of a finished run by OpenTelemetry. holdfast run --trace
+// starts it, with the run's account on stdin. It is a separate program, as its packages would
+// slow the start of every run.
 package main
 
 import (
@@ -22,7 +23,7 @@ func main() {
 	}
 }
 
-// sendsFor is report.SendsFor; the tests have a longer one.
+// sendsFor is report.SendsFor; the tests use a longer one.
 var sendsFor = report.SendsFor
 
 func run() error {
@@ -38,7 +39,8 @@ func run() error {
 	return inFewWords(send(ctx, &a, os.Getenv))
 }
 
-// inFewWords is the error of a collector that could not be asked: where it is and why, each once.
+// inFewWords shortens the error of a collector that could not be reached: its address and the
+// cause, each once.
 func inFewWords(err error) error {
 	asked, link, call := (*url.Error)(nil), (*net.OpError)(nil), (*os.SyscallError)(nil)
 	if !errors.As(err, &asked) {

@@ -20,7 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
 )
 
-// send sends the span of the run, as the OTEL_ variables say: most of them the SDK and its exporters read by themselves.
+// send sends the span of the run as the OTEL_ variables say. The SDK and its exporters read most
+// of them.
 func send(ctx context.Context, a *report.Account, getenv func(string) string) (err error) {
 	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") { //mutant:trace-off
 		return nil
@@ -32,12 +33,12 @@ func send(ctx context.Context, a *report.Account, getenv func(string) string) (e
 	default:
 		return fmt.Errorf("OTEL_TRACES_EXPORTER=%s: only otlp and none are here", kind)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(e error) { err = errors.Join(err, e) })) // all is done in this goroutine
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(e error) { err = errors.Join(err, e) })) // called in this goroutine only
 	exporter, err := newExporter(ctx, getenv)
 	if err != nil {
 		return err
 	}
-	// What is behind has the last word.
+	// Later options override earlier ones.
 	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "holdfast")), resource.WithHost(), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return err
@@ -70,7 +71,8 @@ func attributes(a *report.Account) []attribute.KeyValue {
 	return all
 }
 
-// newExporter is the exporter for the protocol. A collector that refuses gets no second try: jobs are not to wait for it.
+// newExporter returns the exporter for the protocol. It does not retry if the collector refuses:
+// jobs must not wait for it.
 func newExporter(ctx context.Context, getenv func(string) string) (sdk.SpanExporter, error) {
 	switch protocol := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf"); protocol {
 	case "http/protobuf":
@@ -82,7 +84,7 @@ func newExporter(ctx context.Context, getenv func(string) string) (sdk.SpanExpor
 	}
 }
 
-// within is an exporter whose calls end with a context.
+// within is an exporter whose exports are bounded by ctx.
 type within struct {
 	sdk.SpanExporter
 	ctx context.Context
@@ -92,7 +94,7 @@ func (w within) ExportSpans(_ context.Context, spans []sdk.ReadOnlySpan) error {
 	return w.SpanExporter.ExportSpans(w.ctx, spans) //mutant:trace-bounded
 }
 
-// numbers are those that the command was told, for an sdk.IDGenerator.
+// numbers is an sdk.IDGenerator that returns the ids that the command got.
 type numbers report.Span
 
 func (n *numbers) NewIDs(ctx context.Context) (of trace.TraceID, id trace.SpanID) {

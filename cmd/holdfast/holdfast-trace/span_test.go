@@ -41,7 +41,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, _ := io.ReadAll(req.Body)
 	var in collector.ExportTraceServiceRequest
 	if err := proto.Unmarshal(body, &in); err != nil || req.URL.Path != "/v1/traces" {
-		http.Error(w, "no request for spans", http.StatusBadRequest)
+		http.Error(w, "not a request with spans", http.StatusBadRequest)
 		return
 	}
 	headers := map[string][]string{}
@@ -121,29 +121,29 @@ func TestASpanIsSentAsTheVariablesSay(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(r.got) != 1 {
-				t.Fatalf("%d requests came, want 1", len(r.got))
+				t.Fatalf("got %d requests, want 1", len(r.got))
 			}
 			c := <-r.got
 			if key := c.headers["x-key"]; !slices.Equal(key, []string{"a b"}) {
-				t.Errorf("the header is %q", key)
+				t.Errorf("got header %q, want a b", key)
 			}
 			about := values(c.spans[0].Resource.Attributes)
 			if about["service.name"] != "backup" || about["team"] != "blue" || about["host.name"] == "" {
-				t.Errorf("the resource is %v", about)
+				t.Errorf("got resource %v", about)
 			}
 			span := c.spans[0].ScopeSpans[0].Spans[0]
 			if trace, id, parent := hex.EncodeToString(span.TraceId), hex.EncodeToString(span.SpanId), hex.EncodeToString(span.ParentSpanId); trace != traceID || id != a.Span.ID || parent != parentID || span.TraceState != "a=b" {
-				t.Errorf("it is %s of %s, below %q (%q); want %s of %s, below %s", id, trace, parent, span.TraceState, a.Span.ID, traceID, parentID)
+				t.Errorf("got span %s of trace %s, parent %q (%q); want %s of %s, parent %s", id, trace, parent, span.TraceState, a.Span.ID, traceID, parentID)
 			}
 			has := values(span.Attributes)
 			if span.Name != "holdfast run" || has["holdfast.outcome"] != "failed" || has["process.exit.code"] != "3" || has["process.executable.name"] != "backup.sh" || has["holdfast.tokens"] != "1" {
-				t.Errorf("the span %q has %v", span.Name, has)
+				t.Errorf("got span %q with %v", span.Name, has)
 			}
 			if span.Status.GetCode() != otlp.Status_STATUS_CODE_ERROR {
-				t.Errorf("its status is %v", span.Status)
+				t.Errorf("got status %v, want an error", span.Status)
 			}
 			if at := func(t time.Time) uint64 { return uint64(t.UnixNano()) }; len(span.Events) != 1 || span.Events[0].TimeUnixNano != at(a.Held) || span.StartTimeUnixNano != at(a.Began) || span.EndTimeUnixNano != at(a.Ended) {
-				t.Errorf("it lasts from %d to %d, with %v", span.StartTimeUnixNano, span.EndTimeUnixNano, span.Events)
+				t.Errorf("span from %d to %d, with events %v", span.StartTimeUnixNano, span.EndTimeUnixNano, span.Events)
 			}
 		})
 	}
@@ -161,10 +161,10 @@ func TestTheVariablesSwitchItOff(t *testing.T) {
 			name, value, _ := strings.Cut(variable, "=")
 			t.Setenv(name, value)
 			if err := send(t.Context(), ended(), os.Getenv); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
-				t.Errorf("%v, want %q", err, says)
+				t.Errorf("send: %v, want %q", err, says)
 			}
 			if n := len(r.got); n > 0 {
-				t.Errorf("%d requests came", n)
+				t.Errorf("got %d requests, want none", n)
 			}
 		})
 	}
@@ -225,10 +225,10 @@ func TestACollectorThatDoesNotAnswerIsAnError(t *testing.T) {
 				select {
 				case err := <-done:
 					if err == nil {
-						t.Error("it is said to be sent")
+						t.Error("send returned no error, but the collector did not answer")
 					}
 				case <-time.After(30 * time.Second):
-					t.Error("it goes on")
+					t.Error("send did not return within 30s")
 				}
 			})
 		}

@@ -38,7 +38,7 @@ func rulesOf(t *testing.T, db *database) []*rules.Group {
 	})
 	groups, errs := manager.LoadGroups(interval, labels.EmptyLabels(), "", nil, false, files...)
 	if len(errs) > 0 || len(groups) != 2 {
-		t.Fatalf("%d groups, want that of jobs and that of programs: %v", len(groups), errors.Join(errs...))
+		t.Fatalf("got %d rule groups, want two, of jobs and of programs: %v", len(groups), errors.Join(errs...))
 	}
 	return slices.Collect(maps.Values(groups))
 }
@@ -118,7 +118,7 @@ func works(p *process) {
 		ctx, cancel := context.WithCancel(p.t.Context())
 		go func() { <-stop; cancel() }()
 		if _, err := standby.Election("scheduler").Campaign(ctx); err == nil {
-			p.t.Error("there are two leaders")
+			p.t.Error("two processes lead at once")
 		}
 		if err := leader.Release(); err != nil {
 			p.t.Error(err)
@@ -140,7 +140,7 @@ func works(p *process) {
 
 func TestNoAlertFiresWhileAllIsWell(t *testing.T) {
 	if is := fired(t, scraped(t, 0, works)); len(is) > 0 {
-		t.Errorf("fired: %v", is)
+		t.Errorf("got alerts %v, want none", is)
 	}
 }
 
@@ -211,17 +211,17 @@ func TestEachAlertFiresForWhatItNames(t *testing.T) {
 			f, ok := is[c.alert]
 			switch {
 			case !ok:
-				t.Errorf("it did not fire; %v did", is)
+				t.Errorf("the alert did not fire; fired: %v", is)
 			case f.from > c.from:
-				t.Errorf("it fired after %v, want %v", f.from, c.from)
+				t.Errorf("the alert fired after %v, want %v", f.from, c.from)
 			case c.to != forever && (f.to == 0 || f.to > c.to):
-				t.Errorf("it ended after %v, want %v", f.to, c.to)
+				t.Errorf("the alert ended after %v, want %v", f.to, c.to)
 			case c.to == forever && f.to != 0:
-				t.Errorf("it ended after %v", f.to)
+				t.Errorf("the alert ended after %v, want it to go on", f.to)
 			}
 			delete(is, c.alert)
 			if len(is) > 0 {
-				t.Errorf("fired too: %v", is)
+				t.Errorf("also fired: %v", is)
 			}
 		})
 	}

@@ -71,7 +71,7 @@ func TestEachPanelOfTheDashboardShowsWhatIsExported(t *testing.T) {
 	variables := strings.NewReplacer("$__rate_interval", "30m", "$__range", "1h", "$store", ".*")
 	for _, panel := range plain.Panels {
 		if len(panel.Targets) == 0 {
-			t.Errorf("%s: it has no query", panel.Title)
+			t.Errorf("%s: got no query", panel.Title)
 		}
 		for _, target := range panel.Targets {
 			expr := variables.Replace(target.Expr)
@@ -94,9 +94,9 @@ func TestEachPanelOfTheDashboardShowsWhatIsExported(t *testing.T) {
 		}
 	}
 	if stores, _, err := querier(t, db).LabelValues(t.Context(), "store", nil, labels.MustNewMatcher(labels.MatchEqual, "__name__", "holdfast_holds")); err != nil || len(stores) != 1 {
-		t.Errorf("the choice of stores is %v, %v", stores, err)
+		t.Errorf("got choice of stores %v, %v, want one", stores, err)
 	}
 	if !strings.Contains(string(text), `"label_values(holdfast_holds, store)"`) {
-		t.Error("the dashboard has another choice of stores than this test")
+		t.Error("the dashboard selects stores with another query than this test")
 	}
 }

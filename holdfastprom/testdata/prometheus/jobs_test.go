@@ -69,7 +69,7 @@ func TestEachAlertOnAJobFiresForWhatItNames(t *testing.T) {
 			delete(is, "NightlyDidNotRun") // this alert is about a program
 			f, ok := is[c.alert]
 			if ok != (c.alert != "") || f.from > c.after {
-				t.Errorf("fired: %v, want %q after %v", is, c.alert, c.after)
+				t.Errorf("fired: %v, want %q within %v", is, c.alert, c.after)
 			}
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// checkout is a directory with the files of a commit. It is kept for the next time, by
-// the commit, so that the go command need not compile what is there again.
+// checkout returns a directory with the files of a commit. The directory is kept, by commit, so
+// that the go command need not compile it again next time.
 func checkout(of string) (dir string, err error) {
 	commit, err := git("rev-parse", "--verify", "--quiet", of+"^{commit}")
 	if err != nil {
@@ -37,7 +37,7 @@ func checkout(of string) (dir string, err error) {
 	if err := extract(commit, part); err != nil {
 		return "", err
 	}
-	if err := os.Rename(part, dir); err != nil && !errors.Is(err, fs.ErrExist) { // another has made it meanwhile
+	if err := os.Rename(part, dir); err != nil && !errors.Is(err, fs.ErrExist) { // another process made it meanwhile
 		return "", err
 	}
 	return dir, nil

@@ -1,13 +1,12 @@
-// Command apichanges tells what of the Go API no longer fits the programs that were
-// written for an older commit: the newest tag of the root module, or, while there is
-// none, the commit that docs/stability.md names. It is run at the root of the
-// repository.
+// Command apichanges reports which changes of the Go API break programs written for an older
+// commit: the newest tag of the root module or, while there is none, the commit that
+// docs/stability.md names. Run it at the root of the repository.
 //
 //	apichanges      fail if docs/api-changes.txt is not what is found
 //	apichanges -w   write that file
 //
-// So no such change comes in unseen: whoever makes one writes the file, and says in
-// CHANGELOG.md what a program has to do. What is added is not in the file.
+// So no such change goes unnoticed: with one, you must update the file, and say in CHANGELOG.md
+// what a program has to do. Additions are not in the file.
 package main
 
 import (
@@ -66,7 +65,7 @@ func run(args []string) error {
 		return os.WriteFile(record, []byte(found), 0o644)
 	}
 	if is, err := os.ReadFile(record); err != nil || string(is) != found {
-		return fmt.Errorf("%s is not what the code shows.\n%s\nIf you mean that change, run 'make api API=-w', and say in CHANGELOG.md what a program has to do",
+		return fmt.Errorf("%s does not match the code.\n%s\nIf you mean that change, run 'make api API=-w', and say in CHANGELOG.md what a program has to do",
 			record, difference(string(is), found))
 	}
 	return nil
@@ -74,7 +73,7 @@ func run(args []string) error {
 
 var named = regexp.MustCompile("those of commit `([0-9a-f]{12,40})`")
 
-// base is what changes are counted from: the newest tag of the root module, or else the
+// base returns what changes are counted from: the newest tag of the root module, or else the
 // commit that the policy names.
 func base(policyText string) (string, error) {
 	tags, err := git("tag", "--list", "v*", "--sort=-version:refname", "--merged", "HEAD")
@@ -86,7 +85,7 @@ func base(policyText string) (string, error) {
 	}
 	m := named.FindStringSubmatch(policyText)
 	if m == nil {
-		return "", fmt.Errorf("there is no tag, and %s names no commit (%s)", policy, named)
+		return "", fmt.Errorf("there is no tag, and %s does not name a commit (%s)", policy, named)
 	}
 	return m[1], nil
 }
@@ -101,7 +100,7 @@ func git(args ...string) (string, error) {
 
 var notCovered = regexp.MustCompile(`(?m)^Not covered: (.*)$`)
 
-// uncovered are the packages that the policy leaves out, by their directories.
+// uncovered returns the directories of the packages that the policy leaves out.
 func uncovered(policyText string) (dirs []string) {
 	if m := notCovered.FindStringSubmatch(policyText); m != nil {
 		for i, part := range strings.Split(m[1], "`") {
@@ -113,7 +112,7 @@ func uncovered(policyText string) (dirs []string) {
 	return dirs
 }
 
-// changes is what of the packages below old is not compatible below now.
+// changes returns the incompatible changes of the packages in old, compared with those in now.
 func changes(old, now string, without []string) (string, error) {
 	was, err := load(old, without)
 	if err != nil {
@@ -143,12 +142,12 @@ func changes(old, now string, without []string) (string, error) {
 	return text.String(), nil
 }
 
-// load is the packages of all modules of the workspace in a directory that others can
-// import and that the policy covers.
+// load returns the packages of all workspace modules in a directory that can be imported and
+// that the policy covers.
 func load(dir string, without []string) (map[string]*packages.Package, error) {
 	all, err := packages.Load(&packages.Config{
 		Dir: dir, Mode: packages.LoadTypes | packages.NeedModule,
-		Env: append(os.Environ(), "CGO_ENABLED=0", "GOWORK="), // the one of dir
+		Env: append(os.Environ(), "CGO_ENABLED=0", "GOWORK="), // the workspace of dir
 	}, "work")
 	if err != nil {
 		return nil, err
@@ -156,7 +155,7 @@ func load(dir string, without []string) (map[string]*packages.Package, error) {
 	root := ""
 	for _, p := range all {
 		if p.Module != nil && (root == "" || len(p.Module.Path) < len(root)) {
-			root = p.Module.Path // the others begin with it
+			root = p.Module.Path // the other paths begin with it
 		}
 	}
 	covered := map[string]*packages.Package{}
@@ -174,7 +173,7 @@ func load(dir string, without []string) (map[string]*packages.Package, error) {
 	return covered, nil
 }
 
-// difference is the lines that only one of two texts has.
+// difference returns the lines that are in only one of two texts.
 func difference(was, is string) string {
 	var lines []string
 	only := func(sign, a, b string) {

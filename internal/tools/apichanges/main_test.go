@@ -65,11 +65,11 @@ func TestABreakingChangeIsFoundInEachModule(t *testing.T) {
 		t.Helper()
 		err := run(nil)
 		if err == nil {
-			t.Fatalf("nothing is found, want %q", want)
+			t.Fatalf("no change was found, want %q", want)
 		}
 		for _, w := range want {
 			if !strings.Contains(err.Error(), w) {
-				t.Errorf("found: %v\nwant %q", err, w)
+				t.Errorf("got: %v\nwant %q", err, w)
 			}
 		}
 	}
@@ -85,7 +85,7 @@ func TestABreakingChangeIsFoundInEachModule(t *testing.T) {
 	}
 	fails(record) // the file does not exist
 	if got := recorded(); strings.Contains(got, "example.com") {
-		t.Errorf("nothing has changed, and it says\n%s", got)
+		t.Errorf("nothing has changed, but the record has\n%s", got)
 	}
 
 	written(t, map[string]string{
@@ -101,7 +101,7 @@ func TestABreakingChangeIsFoundInEachModule(t *testing.T) {
 	got := recorded()
 	for _, never := range []string{"internal", "new", "cmd", "Exported", "New"} {
 		if strings.Contains(got, never) {
-			t.Errorf("it says %s, which is covered by nothing or breaks nothing:\n%s", never, got)
+			t.Errorf("the record has %s, which is not covered or breaks nothing:\n%s", never, got)
 		}
 	}
 

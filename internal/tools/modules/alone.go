@@ -11,11 +11,11 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// newest are the modules that ask for the newest drivers, or for no driver. All others ask for the oldest that will do.
+// newest are the modules that require the newest drivers, or no driver. All others require the oldest supported ones.
 var newest = []string{"bench", "cmd/holdfast", "internal/tools"}
 
-// named are the modules in these directories, with commas between them; "oldest" is all that ask for the oldest drivers, "adapters" all
-// that adapt holdfast to the libraries of others.
+// named returns the modules in these directories, separated by commas. "oldest" is all modules that require the
+// oldest drivers, "adapters" all that adapt holdfast to other libraries.
 func named(all []*module, dirs string) (these []*module, err error) {
 	if dirs == "oldest" {
 		return slices.DeleteFunc(slices.Clone(all), func(m *module) bool { return slices.Contains(newest, m.dir) }), nil
@@ -33,9 +33,9 @@ func named(all []*module, dirs string) (these []*module, err error) {
 	return these, nil
 }
 
-// alone runs the go command in modules by themselves: with the versions that their own go.mod asks for, or with newer the newest
-// of the libraries that it names, and with the modules of the repository as the tree has them. Tests are run by internal/runtests, which fails on a
-// skipped test that had to run.
+// alone runs the go command in each module separately: with the versions that its own go.mod requires or, with newer,
+// the newest of the libraries that it names. The repository's modules are those of the tree. Tests are run by
+// internal/runtests, which fails if a test is skipped that had to run.
 func alone(all []*module, dirs string, args []string, newer bool) error {
 	these, err := named(all, dirs)
 	if err != nil {
@@ -71,7 +71,8 @@ func alone(all []*module, dirs string, args []string, newer bool) error {
 	return nil
 }
 
-// alone writes to a directory what -modfile names to have the module by itself, with newer with the newest libraries.
+// alone writes to a directory the go.mod and go.sum for -modfile that separate the module from the workspace; with
+// newer they require the newest libraries.
 func (m *module) alone(all []*module, dir string, newer bool) (file string, err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
@@ -85,14 +86,15 @@ func (m *module) alone(all []*module, dir string, newer bool) (file string, err 
 			return "", err
 		}
 	}
-	tidy := m.command("go", "mod", "tidy", "-modfile="+file) // what its sum lacks of the others' needs
+	tidy := m.command("go", "mod", "tidy", "-modfile="+file) // adds the sums that the other modules need
 	if out, err := tidy.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go mod tidy: %w\n%s", err, out)
 	}
 	return file, nil
 }
 
-// newer has the go.mod ask for the newest of each library of others that it names itself.
+// newer makes the go.mod require the newest version of each third-party library that it names
+// itself.
 func (m *module) newer(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -118,7 +120,7 @@ func (m *module) newer(file string) error {
 	return nil
 }
 
-// shown runs a command that prints where we do.
+// shown runs a command that prints to our output.
 func shown(cmd *exec.Cmd) error {
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd.Run()

@@ -17,7 +17,7 @@ func TestAModuleIsBuiltAloneWithTheOthersOfTheTree(t *testing.T) {
 	}
 	for _, dirs := range []string{".,a", "oldest"} {
 		if err := run([]string{"alone", dirs, "vet", "./..."}); err == nil || !strings.Contains(err.Error(), "fails in a") {
-			t.Errorf("%s: %v, want one that names the module", dirs, err)
+			t.Errorf("%s: got %v, want an error that names the module", dirs, err)
 		}
 	}
 }
@@ -38,7 +38,7 @@ func TestAModuleIsBuiltWithTheNewestLibraries(t *testing.T) {
 	}
 	t.Chdir("a")
 	if text, err := os.ReadFile("go.mod"); err != nil || !strings.Contains(string(text), "library v1.0.0") {
-		t.Errorf("its own go.mod became\n%s (%v)", text, err)
+		t.Errorf("its own go.mod was changed to\n%s (%v)", text, err)
 	}
 }
 
@@ -50,11 +50,11 @@ func TestTheAdaptersAreTriedWithTheNewestLibraries(t *testing.T) {
 	}
 	these, err := named(all, "adapters")
 	if err != nil || len(these) < 12 {
-		t.Errorf("%d modules (%v), want the eleven adapters and holdfastprom", len(these), err)
+		t.Errorf("got %d modules (%v), want the eleven adapters and holdfastprom", len(these), err)
 	}
 	parts, err := os.ReadFile("scripts/nightly-parts")
 	if err != nil || !strings.Contains(string(parts), "modules newest adapters test ") {
-		t.Errorf("make nightly does not try them (%v)", err)
+		t.Errorf("make nightly does not test them (%v)", err)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestAnUnknownModuleIsRefused(t *testing.T) {
 	repository(t)
 	for _, dirs := range []string{"b", ".,b", "", "a,"} {
 		if err := run([]string{"alone", dirs, "vet", "./..."}); err == nil || !strings.Contains(err.Error(), "there is no module in") {
-			t.Errorf("%q: %v, want an error that names it", dirs, err)
+			t.Errorf("%q: got %v, want an error that names it", dirs, err)
 		}
 	}
 }
@@ -80,17 +80,17 @@ func TestTheOldestDriversAreTriedInEachModuleThatAsksForThem(t *testing.T) {
 	}
 	for _, m := range all {
 		if slices.Contains(these, m) == slices.Contains(newest, m.dir) {
-			t.Errorf("%s: tried %v", m.dir, slices.Contains(these, m))
+			t.Errorf("%s: selected %v, want the opposite", m.dir, slices.Contains(these, m))
 		}
 	}
 	for _, dir := range newest {
 		if !slices.ContainsFunc(all, func(m *module) bool { return m.dir == dir }) {
-			t.Errorf("there is no module in %s", dir)
+			t.Errorf("no module is in %s", dir)
 		}
 	}
 	parts, err := os.ReadFile("scripts/nightly-parts")
 	if err != nil || !strings.Contains(string(parts), "modules alone oldest test ") {
-		t.Errorf("make nightly does not try them (%v)", err)
+		t.Errorf("make nightly does not test them (%v)", err)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestGuardIsTriedWithTheOldestDriversOfTheStores(t *testing.T) {
 	t.Chdir("../../..")
 	for store, driver := range map[string]string{"pgstore": "github.com/jackc/pgx/v5", "mysqlstore": "github.com/go-sql-driver/mysql"} {
 		if have, want := requiredBy(t, "internal/guardtest")[driver], requiredBy(t, store)[driver]; have != want || want == "" {
-			t.Errorf("it asks for %s %s, and %s for %s", driver, have, store, want)
+			t.Errorf("it requires %s %s, but %s requires %s", driver, have, store, want)
 		}
 	}
 }

@@ -13,27 +13,28 @@ import (
 	"strings"
 )
 
-// behind fails if the workspace is tested with an older version of something that users get with a module than there
-// is: their programs may have the newest.
+// behind fails if the workspace is tested with an older version of a users' dependency than the newest: their
+// programs may use the newest.
 func behind(all []*module) error {
 	has, err := imported(all)
 	if err != nil {
 		return err
 	}
-	format := `{{with .Update}}{{$.Path}} {{$.Version}}, and there is {{.Version}}{{end}}`
+	format := `{{with .Update}}{{$.Path}} {{$.Version}}; the newest is {{.Version}}{{end}}`
 	out, err := stdout(exec.Command("go", slices.Concat([]string{"list", "-m", "-u", "-f", format}, has)...))
 	if err != nil {
 		return err
 	}
 	if old := strings.TrimSpace(out); old != "" {
-		return fmt.Errorf("the workspace has older versions than there are, so nobody has tried the newest; have bench ask for those:\n%s", old)
+		return fmt.Errorf("the workspace has old versions of drivers, so the newest are not tested; require those in bench:\n%s", old)
 	}
-	fmt.Printf("the newest there are: %s\n", strings.Join(has, ", "))
+	fmt.Printf("the newest versions: %s\n", strings.Join(has, ", "))
 	return nil
 }
 
-// imported are the modules of others that a published module imports, but for its tests. Those of the adapters are left out: in the
-// workspace their newest versions would decide with which versions the stores are tested, and the command is built.
+// imported returns the third-party modules that published modules import, except in tests. It leaves out those of the
+// adapters: their newest versions, in the workspace, would decide with which versions the stores are tested and the
+// command is built.
 func imported(all []*module) ([]string, error) {
 	of, imports := map[string]string{}, map[string][]string{} // by package: its module, and what it imports
 	out, err := stdout(exec.Command("go", "list", "-deps", "-f", `{{with .Module}}{{$.ImportPath}} {{.Path}} {{join $.Imports " "}}{{end}}`, "work"))
@@ -61,12 +62,12 @@ func imported(all []*module) ([]string, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, errors.New("no module imports one of others")
+		return nil, errors.New("no module imports a driver")
 	}
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// stdout is what the command prints there.
+// stdout returns what the command prints to standard output.
 func stdout(cmd *exec.Cmd) (string, error) {
 	var says strings.Builder
 	cmd.Stderr = &says
@@ -77,7 +78,8 @@ func stdout(cmd *exec.Cmd) (string, error) {
 	return string(out), nil
 }
 
-// accepted are known vulnerabilities that stay, each with the reason. Decision 51 has them at length.
+// accepted are known vulnerabilities that we leave, each with the reason. Decision 51 explains
+// them.
 var accepted = map[string]string{
 	"GO-2026-5970": "the texts are user names, passwords and host names, which are the program's own",
 }
@@ -85,9 +87,10 @@ var accepted = map[string]string{
 // A hole is a known vulnerability in a function that a module calls.
 type hole struct{ osv, in string }
 
-// holes runs govulncheck on each published module, with the versions that it asks for itself. It fails if one calls a
-// function that has a known vulnerability which is not accepted, and if none calls one that is. db is what knows them: a URL, a
-// directory with OSV files such as data/osv of golang/vulndb, or empty for the Go project's own.
+// holes runs govulncheck on each published module, with the versions that the module itself requires. It fails if a
+// module calls a function with a known vulnerability that is not accepted, or if an accepted vulnerability is no longer
+// called by any. db is the vulnerability database: a URL, a directory with OSV files such as data/osv of golang/vulndb,
+// or empty for the Go project's own.
 func holes(all []*module, db string) error {
 	check, err := exec.LookPath(filepath.Join(".tests", "bin", "govulncheck"))
 	if err == nil {
@@ -128,7 +131,7 @@ func holes(all []*module, db string) error {
 		for _, h := range found {
 			why, ok := accepted[h.osv]
 			if ok {
-				fmt.Printf("%s calls %s, which has %s: accepted, as %s\n", m.dir, h.in, h.osv, why)
+				fmt.Printf("%s calls %s, which has %s: accepted, because %s\n", m.dir, h.in, h.osv, why)
 				delete(stays, h.osv)
 			} else {
 				bad = append(bad, fmt.Sprintf("%s calls %s, which has %s", m.dir, h.in, h.osv))
@@ -136,16 +139,16 @@ func holes(all []*module, db string) error {
 		}
 	}
 	for osv := range stays {
-		bad = append(bad, fmt.Sprintf("%s is accepted, and nothing has it any more", osv))
+		bad = append(bad, fmt.Sprintf("%s is accepted, but no module has it any more", osv))
 	}
 	if len(bad) > 0 {
 		return errors.New(strings.Join(bad, "\n"))
 	}
-	fmt.Println("no module calls what has another known vulnerability")
+	fmt.Println("no module calls code with another known vulnerability")
 	return nil
 }
 
-// called are the vulnerabilities in functions that are called, each once, of what govulncheck prints as JSON.
+// called returns the vulnerabilities in functions that are called, each once, from govulncheck's JSON output.
 func called(text string) (all []hole, err error) {
 	for in := json.NewDecoder(strings.NewReader(text)); ; {
 		var message struct {

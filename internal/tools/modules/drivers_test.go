@@ -73,14 +73,14 @@ func onDriver(t *testing.T, version string) {
 // What users get is tried with the newest version of its imports. Imports of its tests do not count.
 func TestAnOlderDriverThanThereIsIsFound(t *testing.T) {
 	repository(t)
-	if err := run([]string{"behind"}); err == nil || !strings.Contains(err.Error(), "no module imports one of others") {
-		t.Errorf("with no driver at all: %v", err)
+	if err := run([]string{"behind"}); err == nil || !strings.Contains(err.Error(), "no module imports a driver") {
+		t.Errorf("without any driver: got %v", err)
 	}
 	others(t, "example.org/driver", "example.org/tested")
 	onDriver(t, "v1.0.0")
 	err := run([]string{"behind"})
-	if err == nil || !strings.HasSuffix(err.Error(), ":\nexample.org/driver v1.0.0, and there is v1.1.0") {
-		t.Errorf("%v, want one that names the driver and no more", err)
+	if err == nil || !strings.HasSuffix(err.Error(), ":\nexample.org/driver v1.0.0; the newest is v1.1.0") {
+		t.Errorf("got %v, want an error that names this driver alone", err)
 	}
 	onDriver(t, "v1.1.0")
 	if err := run([]string{"behind"}); err != nil {
@@ -96,7 +96,7 @@ func TestAKnownHoleIsFound(t *testing.T) {
 	}
 	repository(t)
 	if err := run([]string{"holes"}); err == nil || !strings.Contains(err.Error(), "make tools") {
-		t.Errorf("without the program: %v", err)
+		t.Errorf("without the program: got %v", err)
 	}
 	at, err := filepath.Abs(".tests/bin/govulncheck")
 	if err != nil {
@@ -129,12 +129,12 @@ func TestAKnownHoleIsFound(t *testing.T) {
 		{"v1.0.0", nil, ". " + found + "\na " + found},
 		{"v1.0.0", map[string]string{"GO-2026-9999": "it is a test"}, ""},
 		{"v1.1.0", nil, ""},
-		{"v1.1.0", map[string]string{"GO-2026-9999": "it is a test"}, "GO-2026-9999 is accepted, and nothing has it any more"},
+		{"v1.1.0", map[string]string{"GO-2026-9999": "it is a test"}, "GO-2026-9999 is accepted, but no module has it any more"},
 	} {
 		onDriver(t, c.driver)
 		accepted = c.accepted
 		if err := run([]string{"holes", known}); (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
-			t.Errorf("%s, accepted %v: %v, want %q", c.driver, c.accepted, err, c.want)
+			t.Errorf("%s, accepted %v: got %v, want %q", c.driver, c.accepted, err, c.want)
 		}
 	}
 }

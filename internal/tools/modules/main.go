@@ -1,4 +1,4 @@
-// Command modules looks after the modules of the repository, at whose root it is run.
+// Command modules maintains the modules of the repository. Run it at the repository's root.
 //
 //	modules list                the directory of each, the root first
 //	modules tidy [-diff]        make go.mod and go.sum of each, and go.work.sum, what the code needs; or fail if one is not
@@ -10,8 +10,8 @@
 //	modules proxy DIR VERSION   write to DIR what a module proxy has of them, as if they were tagged
 //	modules tag [-do] VERSION   print what tags all of them alike, or do it
 //
-// In the tree they name each other by one version, and have no replace: go.work has
-// the go command take them from the tree.
+// In the tree, all modules refer to each other by the same version, and have no replace:
+// go.work makes the go command take them from the tree.
 package main
 
 import (
@@ -66,24 +66,24 @@ func run(args []string) error {
 	return fmt.Errorf("usage: modules list | tidy [-diff] | alone DIRS ARGS... | newest DIRS ARGS... | behind | holes [DB] | proxy DIR VERSION | tag [-do] VERSION; a version is like v1.2.3")
 }
 
-// own is the path of the root module; those of the others begin with it.
+// own is the path of the root module. The paths of the other modules begin with it.
 const own = "github.com/holdfast-go/holdfast"
 
-// A module is one of the repository.
+// A module is a module of the repository.
 type module struct {
 	dir  string // below the root, with slashes
 	path string
 }
 
-// unpublished are the modules that nothing of what users get needs.
+// unpublished are the modules that users do not need.
 var unpublished = []string{"bench", "internal/guardtest", "internal/tools"}
 
-// shipped are those of the modules that users get.
+// shipped returns the modules that users get.
 func shipped(all []*module) []*module {
 	return slices.DeleteFunc(slices.Clone(all), func(m *module) bool { return slices.Contains(unpublished, m.dir) })
 }
 
-// find returns the modules below the root, which is the first.
+// find returns the modules below the root. The root module is the first.
 func find(root string) (all []*module, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -107,15 +107,15 @@ func find(root string) (all []*module, err error) {
 	})
 	slices.SortFunc(all, func(a, b *module) int { return strings.Compare(a.path, b.path) })
 	if err == nil && (len(all) == 0 || all[0].path != own) {
-		err = fmt.Errorf("the root of %s is not here", own)
+		err = fmt.Errorf("this is not the root of %s", own)
 	}
 	return all, err
 }
 
-// isOwn reports whether the module is of the repository.
+// isOwn reports whether the module belongs to the repository.
 func isOwn(path string) bool { return path == own || strings.HasPrefix(path, own+"/") }
 
-// version is the one by which the modules name each other in the tree.
+// version returns the version by which the modules refer to each other in the tree.
 func version() (string, error) {
 	data, err := os.ReadFile("go.work")
 	if err != nil {
@@ -133,15 +133,15 @@ func version() (string, error) {
 	return "", fmt.Errorf("go.work replaces no version of %s", own)
 }
 
-// at is the text of a go.mod in which the modules of the repository are named by the version. It has no replace, which
-// nobody who uses the module would have.
+// at returns the text of a go.mod that requires the repository's modules in this version. It fails if there is a
+// replace, which has no effect for users of the module.
 func at(text []byte, version string) ([]byte, error) {
 	file, err := modfile.Parse("go.mod", text, nil)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range file.Replace {
-		return nil, fmt.Errorf("%s replaces %s, for itself and not for those who use it: remove that line", file.Module.Mod.Path, r.Old.Path)
+		return nil, fmt.Errorf("%s replaces %s, which has no effect for its users: remove that line", file.Module.Mod.Path, r.Old.Path)
 	}
 	for _, r := range slices.Clone(file.Require) {
 		if isOwn(r.Mod.Path) {

@@ -22,7 +22,7 @@ func TestAUserProvesALockOfTheirOwn(t *testing.T) {
 	u := &user{t, t.TempDir(), append(env, "SETNX_REDIS=redis://"+redis(t, server))}
 	files, err := filepath.Glob("prove/testdata/setnx/*")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no module of a user: %v", err)
+		t.Fatalf("the module of a user is missing: %v", err)
 	}
 	for _, f := range files {
 		text, err := os.ReadFile(f)

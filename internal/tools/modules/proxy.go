@@ -15,8 +15,8 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// proxy writes to a directory what a module proxy has of the modules in a version, from
-// the files of the tree that git knows or would add. GOPROXY=file://DIR,... serves them.
+// proxy writes to a directory what a module proxy has for the modules in a version, from the
+// files of the tree that git tracks or would add. Use it with GOPROXY=file://DIR,...
 func proxy(all []*module, dir, version string) error {
 	files, err := tracked()
 	if err != nil {
@@ -30,21 +30,21 @@ func proxy(all []*module, dir, version string) error {
 	return nil
 }
 
-// tracked is the files of the tree, with slashes.
+// tracked returns the files of the tree, with slashes.
 func tracked() (files []string, err error) {
 	out, err := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
 	if err != nil {
 		return nil, fmt.Errorf("git ls-files: %w", err)
 	}
 	for file := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
-		if _, err := os.Stat(file); err == nil { // else it is removed, and not committed yet
+		if _, err := os.Stat(file); err == nil { // otherwise it was removed, and that is not committed yet
 			files = append(files, file)
 		}
 	}
 	return files, nil
 }
 
-// pack writes what a proxy has of a module.
+// pack writes what a proxy has for a module.
 func (m *module) pack(all []*module, files []string, dir, version string) error {
 	text, err := os.ReadFile(filepath.Join(m.dir, "go.mod"))
 	if err != nil {
@@ -71,7 +71,7 @@ func (m *module) pack(all []*module, files []string, dir, version string) error 
 			in = append(in, packed{below, file})
 		}
 	}
-	if m.dir != "." { // as a proxy does
+	if m.dir != "." { // like a real proxy
 		in = append(in, packed{"LICENSE", "LICENSE"})
 	}
 	var archive bytes.Buffer
@@ -90,7 +90,8 @@ func (m *module) pack(all []*module, files []string, dir, version string) error 
 	return nil
 }
 
-// has reports whether a file of the repository is of the module, and where in it.
+// has reports whether a file of the repository belongs to the module, and returns its path in
+// the module.
 func (m *module) has(all []*module, file string) (below string, ok bool) {
 	if m.dir == "." {
 		below = file
@@ -105,7 +106,7 @@ func (m *module) has(all []*module, file string) (below string, ok bool) {
 	return below, published(below)
 }
 
-// published is true of all but what no module has.
+// published is true except for files that no module contains.
 func published(file string) bool {
 	return file != "go.work" && file != "go.work.sum" && !strings.HasPrefix(file, ".")
 }

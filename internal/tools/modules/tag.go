@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// tag has all modules name each other by the version, commits that, and tags each module, by one name a module
-// as the go command wants it: the directory, a slash, the version. Without do it prints what it would do.
+// tag makes all modules refer to each other by the version, commits that, and tags each published module with the tag
+// that the go command expects: the directory, a slash, the version. Without do it prints what it would do.
 func tag(out io.Writer, all []*module, to string, do bool) error {
 	from, err := version()
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// tidy makes go.mod and go.sum of each module what its code needs, and go.work.sum what the workspace needs, or says which are not.
+// tidy updates go.mod and go.sum of each module to what its code needs, and go.work.sum to what the workspace needs;
+// without write it reports which are outdated.
 func tidy(all []*module, write bool) error {
 	version, err := version()
 	if err != nil {
@@ -29,16 +30,16 @@ func tidy(all []*module, write bool) error {
 		}
 	}
 	if len(wrong) > 0 && !write {
-		return fmt.Errorf("go.mod or go.sum is not what the code needs in: %s", strings.Join(wrong, ", "))
+		return fmt.Errorf("go.mod or go.sum does not match the code in: %s", strings.Join(wrong, ", "))
 	}
 	if same, err := tidyWork(write); err != nil || same || write {
 		return err
 	}
-	return errors.New("go.work.sum is not what the workspace needs")
+	return errors.New("go.work.sum does not match the workspace")
 }
 
-// tidy runs go mod tidy on copies of go.mod and go.sum, in which the modules of the repository are those
-// of the tree, and reports whether the result is what is there; with write it is then.
+// tidy runs go mod tidy on copies of go.mod and go.sum in which the repository's modules are those of the tree. It
+// reports whether the result equals the present files; with write it updates them.
 func (m *module) tidy(all []*module, version string, write bool) (same bool, err error) {
 	dir, err := os.MkdirTemp("", "modules-")
 	if err != nil {
@@ -78,7 +79,8 @@ func (m *module) tidy(all []*module, version string, write bool) (same bool, err
 	return same, nil
 }
 
-// copyTo copies go.mod, as replaced makes it, and go.sum to a directory, and returns what they were.
+// copyTo copies go.mod, changed by replaced, and go.sum to a directory, and returns their
+// original texts.
 func (m *module) copyTo(dir string, all []*module) (had map[string][]byte, err error) {
 	had = map[string][]byte{}
 	for _, name := range []string{"go.mod", "go.sum"} {
@@ -98,14 +100,14 @@ func (m *module) copyTo(dir string, all []*module) (had map[string][]byte, err e
 	return had, nil
 }
 
-// command is a command in the module, by itself: without the workspace.
+// command returns a command that runs in the module without the workspace.
 func (m *module) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Env = m.dir, append(os.Environ(), "GOWORK=off")
 	return cmd
 }
 
-// replaced is a go.mod in which the other modules are those of the tree.
+// replaced returns a go.mod in which the other modules are those of the tree.
 func replaced(text []byte, m *module, all []*module) ([]byte, error) {
 	file, err := modfile.Parse("go.mod", text, nil)
 	if err != nil {
@@ -126,7 +128,7 @@ func replaced(text []byte, m *module, all []*module) ([]byte, error) {
 	return file.Format()
 }
 
-// restored is a go.mod without what replaced has added.
+// restored returns a go.mod without the changes of replaced.
 func restored(text []byte, version string) ([]byte, error) {
 	file, err := modfile.Parse("go.mod", text, nil)
 	if err != nil {

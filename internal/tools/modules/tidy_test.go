@@ -39,20 +39,20 @@ func TestAnUntidyGoModIsFoundAndFixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, text := range map[string]string{
-		"one too many": string(was) + "\nrequire golang.org/x/sys v0.20.0\n",
-		"one too few":  strings.Replace(string(was), "require "+own+" v0.0.0\n", "", 1),
+		"an extra requirement":  string(was) + "\nrequire golang.org/x/sys v0.20.0\n",
+		"a missing requirement": strings.Replace(string(was), "require "+own+" v0.0.0\n", "", 1),
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := run([]string{"tidy", "-diff"}); err == nil || !strings.Contains(err.Error(), "in: a") {
-			t.Errorf("%s: %v, want one that names the module", what, err)
+			t.Errorf("%s: got %v, want an error that names the module", what, err)
 		}
 		if err := run([]string{"tidy"}); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 		if is, err := os.ReadFile(file); err != nil || string(is) != string(was) {
-			t.Errorf("%s: then it is\n%s (%v), want\n%s", what, is, err, was)
+			t.Errorf("%s: got\n%s (%v), want\n%s", what, is, err, was)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestAGoModWithAReplaceIsRefused(t *testing.T) {
 	}
 	for _, args := range [][]string{{"tidy", "-diff"}, {"tidy"}, {"tag", "v1.2.3"}} {
 		if err := run(args); err == nil || !strings.Contains(err.Error(), own+"/a replaces golang.org/x/sys") {
-			t.Errorf("%q: %v, want one that names the module and what it replaces", args, err)
+			t.Errorf("%q: got %v, want an error that names the module and what it replaces", args, err)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestAWrongGoWorkSumIsFixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := run([]string{"tidy", "-diff"}); err == nil || !strings.Contains(err.Error(), "go.work.sum") {
-		t.Errorf("%v, want one that names the file", err)
+		t.Errorf("got %v, want an error that names the file", err)
 	}
 	for _, args := range [][]string{{"tidy"}, {"tidy", "-diff"}} {
 		if err := run(args); err != nil {
@@ -88,7 +88,7 @@ func TestAWrongGoWorkSumIsFixed(t *testing.T) {
 		}
 	}
 	if is, err := os.ReadFile("go.work.sum"); err != nil || len(is) > 0 {
-		t.Errorf("it is %q (%v), want none", is, err)
+		t.Errorf("got %q (%v), want an empty file", is, err)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestAllModulesAreTaggedAlike(t *testing.T) {
 	}
 	var dry bytes.Buffer
 	if err := tag(&dry, all, "v1.2.3", false); err != nil || git("tag") != "" || git("status", "--porcelain", "-uno") != "" {
-		t.Fatalf("a dry run: %v, tags %q", err, git("tag"))
+		t.Fatalf("a dry run: got %v, tags %q", err, git("tag"))
 	}
 	if want := `in a/go.mod go.work: v0.0.0 becomes v1.2.3
 git commit -m Release v1.2.3 -- a/go.mod go.work
@@ -130,7 +130,7 @@ push them in one go: git push --atomic origin HEAD v1.2.3 a/v1.2.3
 		t.Errorf("a dry run prints\n%s, want\n%s", &dry, want)
 	}
 	if err := run([]string{"tag", "-do", "v1.2.3"}); err == nil {
-		t.Fatal("there are files that are not committed, and it has tagged")
+		t.Fatal("tagged, although there are uncommitted files")
 	}
 	if err := os.RemoveAll(".x"); err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ push them in one go: git push --atomic origin HEAD v1.2.3 a/v1.2.3
 		t.Fatal(err)
 	}
 	if tags := strings.Fields(git("tag")); !slices.Equal(tags, []string{"a/v1.2.3", "v1.2.3"}) || git("rev-parse", "v1.2.3^{}") != git("rev-parse", "HEAD") {
-		t.Errorf("tags: %q", tags)
+		t.Errorf("got tags %q", tags)
 	}
 	if mod, err := os.ReadFile("a/go.mod"); err != nil || !strings.Contains(string(mod), own+" v1.2.3\n") {
 		t.Errorf("%s (%v)", mod, err)

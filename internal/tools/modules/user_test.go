@@ -86,7 +86,7 @@ func (u *user) requires() map[string]string {
 		u.t.Fatal(err)
 	}
 	if len(file.Replace) > 0 {
-		u.t.Errorf("it needs a replacement: %v", file.Replace)
+		u.t.Errorf("it needs a replace line: %v", file.Replace)
 	}
 	all := map[string]string{}
 	for _, r := range file.Require {
@@ -149,7 +149,7 @@ func TestUsersGetEachModuleFromAProxy(t *testing.T) {
 			u.do("go", "mod", "tidy")
 			u.do("go", "build", "-o", "app", ".")
 			if out := u.do("./app"); name == "memstore" && out != "locked a\n" {
-				t.Errorf("it says %q", out)
+				t.Errorf("got %q", out)
 			}
 			u.do("go", "vet", ".")
 		})
@@ -164,11 +164,11 @@ func TestTheCommandIsInstalledFromAProxy(t *testing.T) {
 	u.do("go", "install", own+"/cmd/holdfast@"+tried)
 	holdfast := filepath.Join(bin, "holdfast")
 	if out := u.do(holdfast, "version"); !strings.HasPrefix(out, "holdfast "+tried+", ") {
-		t.Errorf("its version is %q, want %s", out, tried)
+		t.Errorf("got version %q, want %s", out, tried)
 	}
 	out := u.do(holdfast, "run", "demo", "--", "sh", "-c", "echo $HOLDFAST_TOKEN")
 	if token, err := strconv.ParseUint(strings.TrimSpace(out), 10, 64); err != nil || token == 0 {
-		t.Errorf("the command has the token %q", out)
+		t.Errorf("got the token %q", out)
 	}
 }
 
@@ -182,10 +182,10 @@ func TestAProgramOnRedisGetsFewModules(t *testing.T) {
 	theirs := newUser(t, env, "\nrequire (\n\tgithub.com/bsm/redislock v0.9.4\n\tgithub.com/redis/go-redis/v9 "+driver+"\n)\n", "package main\n\nimport (\n\t\"fmt\"\n\n\t\"github.com/bsm/redislock\"\n\t\"github.com/redis/go-redis/v9\"\n)\n\nfunc main() { fmt.Println(redislock.New(redis.NewClient(nil))) }\n")
 	theirs.do("go", "mod", "tidy")
 	have, least := ours.requires(), theirs.requires()
-	t.Logf("ours: %v", have)
-	t.Logf("redislock's: %v", least)
+	t.Logf("holdfast: %v", have)
+	t.Logf("redislock: %v", least)
 	if len(have) > len(least)+3 {
-		t.Errorf("%d modules, and %d for one on redislock: want at most three more", len(have), len(least))
+		t.Errorf("got %d modules, want at most three more than with redislock, %d", len(have), len(least))
 	}
 }
 
@@ -232,7 +232,7 @@ func TestARedisUserKeepsOlderVersionsOfWhatOthersNeed(t *testing.T) {
 	least := with(driver + "@" + have[driver])
 	for path, version := range olds {
 		if have[path] != least[path] || path != "golang.org/x/sys" && have[path] != version { // go-redis itself requires this module
-			t.Errorf("%s was lifted from %s to %s, by the driver alone to %s", path, version, have[path], least[path])
+			t.Errorf("%s was raised from %s to %s, with the driver alone to %s", path, version, have[path], least[path])
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// tidyWork compares go.work.sum with what the workspace needs besides the sums of its modules, and reports whether
-// they are equal; with write it makes them so. The go command adds lines to go.work.sum without a word, and never
-// removes one.
+// tidyWork compares go.work.sum with what the workspace needs in addition to the sums of its modules, and reports
+// whether they are equal; with write it updates go.work.sum. The go command silently adds lines to go.work.sum, and
+// never removes one.
 func tidyWork(write bool) (same bool, err error) {
 	dir, err := os.MkdirTemp("", "modules-")
 	if err != nil {
@@ -49,7 +49,7 @@ func tidyWork(write bool) (same bool, err error) {
 	return false, os.WriteFile(sum, needs, 0o644)
 }
 
-// workspace writes to a directory a go.work that has the module alone, with the versions that it asks for.
+// workspace writes to a directory a go.work with this module only, which then uses the versions that it requires.
 func (m *module) workspace(dir string) (file string, err error) {
 	text, err := elsewhere("go.work", m.dir)
 	if err != nil {
@@ -62,7 +62,8 @@ func (m *module) workspace(dir string) (file string, err error) {
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// elsewhere is the text of a go.work file that can be in any directory. It has all modules, or the one that is only.
+// elsewhere returns the text of a go.work that works in any directory. It has all modules, or just the one in the
+// directory only.
 func elsewhere(name, only string) ([]byte, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// docs reports what others can use and what says nothing of itself: packages, and their
-// exported names, methods and fields.
+// docs reports public packages, and their exported names, methods and fields, that have no doc
+// comment.
 var docs = &analysis.Analyzer{
 	Name: "docs",
 	Doc:  "report exported names without a doc comment",
@@ -40,13 +40,13 @@ var docs = &analysis.Analyzer{
 	},
 }
 
-// says reports whether one of the comments has a word.
+// says reports whether one of the comments is not empty.
 func says(comments ...*ast.CommentGroup) bool {
 	return slices.ContainsFunc(comments, func(c *ast.CommentGroup) bool { return c != nil && strings.TrimSpace(c.Text()) != "" })
 }
 
-// undocumented reports the exported names of a declaration that have no comment. That of
-// a group of constants or variables is one for all of them.
+// undocumented reports the exported names of a declaration that have no comment. A comment on a
+// group of constants or variables counts for all of them.
 func undocumented(d ast.Decl, report func(*ast.Ident)) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -81,7 +81,7 @@ func undocumented(d ast.Decl, report func(*ast.Ident)) {
 	}
 }
 
-// members are the fields of a struct or the methods of an interface.
+// members returns the fields of a struct or the methods of an interface.
 func members(t ast.Expr) []*ast.Field {
 	switch t := t.(type) {
 	case *ast.StructType:

@@ -89,6 +89,6 @@ var _, _ = private, T{}.hidden
 	slices.Sort(found)
 	want := "Bad1 Bad10 Bad2 Bad3 Bad4 Bad5 Bad6 Bad7 Bad9 the package has no doc comment"
 	if got := strings.Join(found, " "); got != want {
-		t.Errorf("found %s, want %s", got, want)
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/OpenPeeDeeP/depguard/v2"
 )
 
-// Which package may import which, beside the standard library. What is of another module
-// go.mod says already; this keeps the core free of drivers that a module may have for its tests, and the
-// floors in order: a store knows the contract and not the engine, nobody knows what only some
-// users have, and of internal packages those of other modules are for tests and for bench.
+// These rules say which packages a package may import besides the standard library. go.mod already limits the other
+// modules. The rules keep the core free of drivers that its module has only for tests. They also keep the layers in
+// order: a store knows the contract but not the engine, nothing imports what only some users have, and other modules'
+// internal packages are for tests and for bench.
 
 // own is the path of the root module.
 const own = "github.com/holdfast-go/holdfast"
 
-// A room is packages with the same rule.
+// A room is a set of packages with the same rule.
 type room struct {
-	dirs []string // "": the root package; with /... what is below, too
-	may  []string // import: packages of the repository by their directories, others by their paths, both with /... for what is below
+	dirs []string // "": the root package; with /..., everything below too
+	may  []string // imports: packages of the repository by directory, others by path; both with /... for everything below
 }
 
 const (
@@ -32,24 +32,25 @@ const (
 	porcupine = "github.com/anishathalye/porcupine"
 )
 
-// etcd is its driver, and what of its interfaces cannot be used without the driver's own dependencies:
-// messages, errors, a logger.
+// etcd is the etcd driver, and the packages that its API cannot be used without: messages,
+// errors, a logger.
 var etcd = []string{"go.etcd.io/etcd/client/v3/...", "go.etcd.io/etcd/client/pkg/v3/...", "go.etcd.io/etcd/api/v3/...", "google.golang.org/grpc/...", "go.uber.org/zap"}
 
-// contract is what a store is written on.
+// contract is what stores are built on.
 var contract = []string{"store", "store/queue", "store/session", "store/record", "store/record/row", "store/record/object", "store/scheme", "store/embedded"}
 
 // stores is every store and what opens one.
-var stores = []string{"memstore", "filestore", "redisstore", "redisstore/redlock", "pgstore", "pgstore/pgadvisory", "mysqlstore", "mssqlstore", "mongostore", "etcdstore", "zkstore", "natsstore", "s3store"}
+var stores = []string{"memstore", "filestore", "redisstore", "redisstore/redlock", "pgstore", "pgstore/pgadvisory", "mysqlstore", "mssqlstore", "mongostore", "etcdstore", "zkstore", "natsstore", "s3store", "dynamostore"}
 
 var rooms = []room{
 	// The core: what every user links.
 	{[]string{""}, []string{"store", "internal/engine"}},
-	{[]string{"internal/engine"}, []string{"store", "internal/clock"}},
+	{[]string{"internal/engine"}, []string{"store", "internal/clock", "internal/crew"}},
+	{[]string{"internal/crew"}, nil},
 	{[]string{"internal/clock"}, []string{sys}},
 	{[]string{"store"}, []string{"internal/clock"}},
 	{[]string{"store/queue", "store/session", "store/scheme"}, []string{"store"}},
-	{[]string{"store/record"}, []string{"store", "store/queue", "store/session"}},
+	{[]string{"store/record"}, []string{"store", "store/queue", "store/session", "internal/crew"}},
 	{[]string{"store/record/row", "store/record/object"}, []string{"store", "store/session", "store/record"}},
 
 	// Stores, each with its own driver.
@@ -63,9 +64,10 @@ var rooms = []room{
 	{[]string{"etcdstore"}, append(etcd, contract...)},
 	{[]string{"zkstore"}, append([]string{gozk}, contract...)},
 	{[]string{"natsstore"}, append([]string{"github.com/nats-io/nats.go/..."}, contract...)},
-	{[]string{"s3store"}, append([]string{"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."}, contract...)},
+	{[]string{"s3store", "dynamostore"}, append([]string{"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "internal/awsconn"}, contract...)},
+	{[]string{"internal/awsconn"}, []string{"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "store"}},
 
-	// Beside the core, for those who want it, with any store.
+	// In addition to the core, for users who want it, with any store.
 	{[]string{"guard"}, []string{"", "store"}},
 	{[]string{"redisstore/redisguard"}, []string{"", "guard", "store/embedded", goredis}},
 	{[]string{"pgstore/pgxguard"}, []string{"", "guard", pgx}},
@@ -82,16 +84,16 @@ var rooms = []room{
 	{[]string{"adapters/holdfastonce"}, []string{""}},
 	{[]string{"adapters/holdfastkube"}, []string{"", "k8s.io/client-go/tools/leaderelection/resourcelock", "k8s.io/apimachinery/pkg/api/errors", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema"}},
 
-	// What brings stores together.
+	// Packages that bring stores together.
 	{[]string{"open"}, []string{"store", "store/scheme", "memstore", "filestore"}},
 	{[]string{"open/all"}, append([]string{"open", "store", "store/scheme"}, stores...)},
 	{[]string{"prove"}, append(append([]string{"", "open", "open/all", "store", "store/storetest/contain", "internal/clock", porcupine, goredis, pgx, mysql, gozk, sys}, etcd...), stores...)},
 	{[]string{"cmd/holdfast"}, append([]string{"", "open", "open/all", "store", "store/scheme", "prove", "internal/clock", "cmd/holdfast/internal/front",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "charm.land/bubbletea/v2", "github.com/charmbracelet/x/term", "cmd/holdfast/internal/report", sys, goredis}, stores...)}, // goredis: to silence its own log
-	{[]string{"cmd/holdfast/holdfast-trace"}, []string{"cmd/holdfast/internal/report", "go.opentelemetry.io/otel/..."}}, // it knows no store
-	{[]string{"cmd/holdfast/internal/front"}, []string{"internal/clock", sys}},                                          // it knows no store
+	{[]string{"cmd/holdfast/holdfast-trace"}, []string{"cmd/holdfast/internal/report", "go.opentelemetry.io/otel/..."}}, // it imports no store
+	{[]string{"cmd/holdfast/internal/front"}, []string{"internal/clock", sys}},                                          // it imports no store
 
-	// What only tests use, and the bench.
+	// Packages that only tests and the bench use.
 	{[]string{"store/storetest"}, []string{"", "store", "store/queue", "internal/testwait"}},
 	{[]string{"store/storetest/contain"}, []string{"store", sys}},
 	{[]string{"store/record/recordtest"}, []string{"", "store", "store/queue", "store/session", "store/record", "store/storetest", "internal/testwait"}},
@@ -105,11 +107,11 @@ var rooms = []room{
 	{[]string{"pgstore/internal/pgtest"}, []string{pgx, "store", "internal/testserver"}},
 }
 
-// free are directories whose packages import what they like: no other package imports them.
+// free are directories whose packages may import anything: no other package imports them.
 var free = []string{"bench", "internal/tools"}
 
-// imports are the rules for the linter, for the repository in a directory. What has no room may import
-// nothing but the standard library.
+// imports returns the rules for the linter, for the repository in a directory. A package
+// without a room may import only the standard library.
 func imports(root string) *depguard.LinterSettings {
 	root = filepath.ToSlash(root)
 	files := func(dir string) string {
@@ -123,12 +125,12 @@ func imports(root string) *depguard.LinterSettings {
 		}
 		return at + "/*.go"
 	}
-	taken := []string{"!$test"} // by a room
+	taken := []string{"!$test"} // files that are already in a room
 	for _, dir := range free {
 		taken = append(taken, "!"+files(dir+"/..."))
 	}
 	all := depguard.LinterSettings{}
-	// From the last to the first: a room with /... has what no room behind it has.
+	// From last to first: a room with /... does not get packages that a later room has.
 	for i := len(rooms) - 1; i >= 0; i-- {
 		r := rooms[i]
 		list := &depguard.List{ListMode: "Strict", Allow: []string{"$gostd"}, Files: append([]string(nil), taken...)}
@@ -158,14 +160,14 @@ func imports(root string) *depguard.LinterSettings {
 
 const rulesFile = "internal/tools/platforms/imports.go"
 
-// guardImports adds the rules to the analyses, if this is the repository.
+// guardImports adds the rules to the analyses, if run in this repository.
 func guardImports() error {
 	root, err := os.Getwd()
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(rulesFile); err != nil {
-		return nil // modules of its tests
+		return nil // the modules in this package's tests
 	}
 	a, err := depguard.NewAnalyzer(imports(root))
 	if err == nil {

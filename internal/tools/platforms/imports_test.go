@@ -87,7 +87,7 @@ func TestEachImportThatNoRuleAllowsIsFound(t *testing.T) {
 			defer func() { vet, mode = was, packages.LoadAllSyntax }()
 			found := problems("linux/amd64")
 			if len(found) != want || want == 1 && !strings.Contains(found[0], "breach.go") {
-				t.Errorf("found %d: %s", len(found), strings.Join(found, "\n"))
+				t.Errorf("got %d: %s", len(found), strings.Join(found, "\n"))
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestEachRuleIsOfPackagesThatAreThere(t *testing.T) {
 			found, err = filepath.Glob(filepath.Join("../../..", dir, "*"))
 		}
 		if err != nil || len(found) == 0 {
-			t.Errorf("there is a rule for %q, and no such package (%v)", dir, err)
+			t.Errorf("there is a rule for %q, but no such package (%v)", dir, err)
 		}
 	}
 }

@@ -1,13 +1,13 @@
-// Command platforms compiles nothing: it type-checks all packages of the
-// workspace, or else of the module, their tests and all that they import, for each GOOS/GOARCH that it is
-// given, what has files behind a build tag also with the tag for one of them, and runs the analyses of go vet on them, and three more: that each imports only
-// what it may (imports.go), that none has a name that says nothing (names.go), and that what
-// others can use has a doc comment (docs.go).
+// Command platforms compiles nothing. For each GOOS/GOARCH given, it type-checks all packages of the workspace, or of
+// the module if there is no workspace, with their tests and all imports; packages with files behind a build tag also
+// with that tag, on one platform. It runs the analyses of go vet on them, and three more: that each package imports
+// only what it may (imports.go), that no package has a meaningless name (names.go), and that public names have a doc
+// comment (docs.go).
 //
 //	platforms windows/amd64 darwin/arm64 ...
 //
-// go vet does the same after it has compiled every dependency for that
-// platform, which takes minutes for each.
+// go vet does the same, but first compiles every dependency for that platform, which takes
+// minutes for each.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 )
 
 func main() {
-	debug.SetGCPercent(400) // it uses a gigabyte or so, and half the time
+	debug.SetGCPercent(400) // it uses about a gigabyte, and half the time
 	if err := guardImports(); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -32,7 +32,7 @@ func main() {
 	found := map[string]bool{}
 	for _, p := range os.Args[1:] {
 		for _, problem := range problems(p) {
-			if !found[problem] { // else it was told of another platform
+			if !found[problem] { // otherwise it was reported for another platform
 				fmt.Printf("%s: %s\n", p, problem)
 			}
 			found[problem] = true
@@ -43,8 +43,8 @@ func main() {
 	}
 }
 
-// everything is the patterns of what is looked at: all modules of the workspace, where there is one. The bench is for
-// systems of the kind of Unix.
+// everything returns the patterns of the packages to check: all modules of the workspace, if there is one. The bench
+// is for Unix-like systems only.
 func everything(goos string) (patterns []string) {
 	text, err := os.ReadFile("go.work")
 	if err != nil {
@@ -52,7 +52,7 @@ func everything(goos string) (patterns []string) {
 	}
 	work, err := modfile.ParseWork("go.work", text, nil)
 	if err != nil {
-		return []string{"work"} // which says what is wrong
+		return []string{"work"} // loading it reports what is wrong
 	}
 	for _, use := range work.Use {
 		if use.Path != "./bench" || goos != "windows" {
@@ -62,21 +62,21 @@ func everything(goos string) (patterns []string) {
 	return patterns
 }
 
-// tagged are the tags by which the command is built without drivers, or with another.
-var tagged = []string{"holdfast_lean", "holdfast_lean,holdfast_files", "holdfast_s3"}
+// tagged are the build tags for the command without drivers, or with another one.
+var tagged = []string{"holdfast_lean", "holdfast_lean,holdfast_files", "holdfast_aws"}
 
-// withTags are the patterns of the packages that have files which are there only with such a tag.
+// withTags are the patterns of the packages with files that are built only with such a tag.
 var withTags = []string{"./cmd/holdfast/...", "./open/all/...", "./prove/..."}
 
-// taggedOn is the platform on which the tags are tried: they take two thirds as long as all without tags, and go vet tries them
-// on this machine.
+// taggedOn is the platform on which the tags are checked: they take two thirds as long as everything without tags,
+// and go vet checks them on this machine.
 const taggedOn = "windows/amd64"
 
-// mode is what is loaded of each package: all from the source, so that nothing is compiled.
+// mode loads each package from source, so that nothing is compiled.
 var mode = packages.LoadAllSyntax
 
-// problems is what is wrong on a platform: that packages cannot be built, or
-// else what vet finds in those of the module, and in those that tags change.
+// problems returns what is wrong on a platform: packages that cannot be built, or else what the
+// analyses find in the module's packages, with and without tags.
 func problems(platform string) (all []string) {
 	goos, _, _ := strings.Cut(platform, "/")
 	patterns := everything(goos)
@@ -87,10 +87,10 @@ func problems(platform string) (all []string) {
 		}
 	}
 	slices.Sort(all)
-	return slices.Compact(all) // a file is in a package, in that with its tests, and in it with tags
+	return slices.Compact(all) // a file is in its package, in the package with tests, and in the package with tags
 }
 
-// build is what is wrong with packages that are built for a platform with tags.
+// build returns what is wrong with the packages on a platform with these tags.
 func build(platform, tags string, patterns []string) (all []string) {
 	goos, goarch, ok := strings.Cut(platform, "/")
 	if !ok {
@@ -98,7 +98,7 @@ func build(platform, tags string, patterns []string) (all []string) {
 	}
 	pkgs, err := packages.Load(&packages.Config{
 		Mode:       mode | packages.NeedModule,
-		Tests:      tags == "", // which have no such files
+		Tests:      tags == "", // tests have no such files
 		BuildFlags: []string{"-tags=" + tags},
 		Env:        append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0"),
 	}, patterns...)

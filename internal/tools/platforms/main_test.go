@@ -50,7 +50,7 @@ func TestAnErrorOnOnePlatformIsFoundThere(t *testing.T) {
 	} {
 		found := strings.Join(problems(platform), "\n")
 		if want == "" && found != "" || !strings.Contains(found, want) {
-			t.Errorf("%s: found %q, want %q", platform, found, want)
+			t.Errorf("%s: got %q, want %q", platform, found, want)
 		}
 	}
 }
@@ -92,11 +92,11 @@ func TestAnErrorInANestedModuleIsFound(t *testing.T) {
 		found := problems(platform)
 		for _, says := range want {
 			if !strings.Contains(strings.Join(found, "\n"), says) {
-				t.Errorf("%s: want %q in\n%s", platform, says, strings.Join(found, "\n"))
+				t.Errorf("%s: %q is missing in\n%s", platform, says, strings.Join(found, "\n"))
 			}
 		}
 		if platform == "windows/amd64" && len(found) != len(want) {
-			t.Errorf("%s: found %d, want %d:\n%s", platform, len(found), len(want), strings.Join(found, "\n"))
+			t.Errorf("%s: got %d, want %d:\n%s", platform, len(found), len(want), strings.Join(found, "\n"))
 		}
 	}
 }

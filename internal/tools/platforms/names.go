@@ -8,10 +8,10 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// vague are names that say nothing of what a package is for.
+// vague are names that do not say what a package is for.
 var vague = []string{"base", "common", "helper", "helpers", "lib", "misc", "shared", "tools", "types", "util", "utils"}
 
-// names reports packages that have such a name, in their clause or in their path.
+// names reports packages that have such a name in their clause or in their path.
 var names = &analysis.Analyzer{
 	Name: "names",
 	Doc:  "report packages with a name that says nothing of what they hold",

@@ -24,7 +24,7 @@ func TestAPackageNameThatSaysNothingIsFound(t *testing.T) {
 	found := problems("linux/amd64")
 	for i, want := range []string{"common/x_test.go:1:9: the package name common says", "rows/x.go:1:9: the package name helpers says", "util/x.go:1:9: the package name util says"} {
 		if len(found) != 3 || !strings.Contains(found[i], want) {
-			t.Fatalf("found\n%s\nwant %q in line %d of 3", strings.Join(found, "\n"), want, i+1)
+			t.Fatalf("got\n%s\nwant %q in line %d of 3", strings.Join(found, "\n"), want, i+1)
 		}
 	}
 }

@@ -38,7 +38,7 @@ import (
 	"golang.org/x/tools/go/analysis/passes/waitgroup"
 )
 
-// vet is what go vet runs, without what is for cgo, and names.
+// vet is the analyses of go vet, except those for cgo, and names.
 var vet = []*analysis.Analyzer{
 	appends.Analyzer,
 	asmdecl.Analyzer,

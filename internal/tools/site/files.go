@@ -16,7 +16,7 @@ var pageText string
 //go:embed style.css
 var style []byte
 
-// frame is what surrounds the text of each page.
+// frame surrounds the text of each page.
 var frame = template.Must(template.New("page").Parse(pageText))
 
 // An entry is a line of the list of pages.
@@ -25,15 +25,15 @@ type entry struct {
 	Here          bool
 }
 
-// A view is what the frame shows.
+// A view is the data of the frame.
 type view struct {
 	Title, Language, Root string
 	List                  []entry // the pages
-	Sections              []entry // those of this page
+	Sections              []entry // the headings of this page
 	Text                  template.HTML
 }
 
-// files are those of the site, by their paths. The links have been made.
+// files returns the files of the site by path. The links must already be resolved.
 func (s *site) files() (map[string][]byte, error) {
 	list, err := s.list()
 	if err != nil {
@@ -76,7 +76,8 @@ func (s *site) render(p *page, list []entry) ([]byte, error) {
 	return whole.Bytes(), err
 }
 
-// list is the pages that the section "More" of the first page links to, after that page itself. Their addresses are from the root.
+// list returns the first page and the pages that its section "More" links to. Their addresses are relative to the
+// root.
 func (s *site) list() ([]entry, error) {
 	p := s.pages[start]
 	list := []entry{{Text: p.title, Address: address(start)}}

@@ -13,17 +13,18 @@ import (
 	"github.com/yuin/goldmark/ast"
 )
 
-// source is where a browser finds what is of the repository and not of the site.
+// source is where a browser finds files of the repository that are not on the site.
 const source = "https://github.com/holdfast-go/holdfast/tree/main/"
 
-// A wrong is what is wrong on a line of a page.
+// A wrong is an error on a line of a page.
 type wrong struct {
 	page string
 	line int
 	why  string
 }
 
-// link makes each link within the repository one within the site, and returns how many there are, or what is wrong with them.
+// link turns links within the repository into links within the site. It returns how many links there are, or their
+// errors.
 func (s *site) link() (links int, err error) {
 	var all []wrong
 	seen := map[string]bool{start: true} // the pages that another links to
@@ -69,7 +70,7 @@ func (s *site) link() (links int, err error) {
 	}
 	for name := range s.pages {
 		if !seen[name] {
-			all = append(all, wrong{name, 1, "no other page links to this one, so nobody finds it"})
+			all = append(all, wrong{name, 1, "no other page links to this one, so readers cannot find it"})
 		}
 	}
 	slices.SortFunc(all, func(a, b wrong) int {
@@ -82,7 +83,8 @@ func (s *site) link() (links int, err error) {
 	return links, errors.Join(errs...)
 }
 
-// target is where a link of the page leads on the site, and which page that is, if it is one.
+// target returns where a link of the page leads on the site, and the page that it leads to, if
+// it is a page.
 func (s *site) target(from *page, to *url.URL) (address string, p *page, err error) {
 	name := path.Join(path.Dir(from.name), to.Path)
 	switch {
@@ -115,7 +117,7 @@ func (s *site) target(from *page, to *url.URL) (address string, p *page, err err
 	return source + name, nil, nil
 }
 
-// relative is the way from one page to another, or to a picture.
+// relative returns the relative address from one page to another, or to a picture.
 func (s *site) relative(from, to, id string) string {
 	if s.pages[to] != nil {
 		to = address(to)

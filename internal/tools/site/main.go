@@ -1,14 +1,15 @@
-// Command site makes a site of the Markdown pages of the repository, at whose root it is run.
+// Command site makes a website of the repository's Markdown pages. Run it at the repository's
+// root.
 //
 //	site DIR    check the links, and write the site to DIR; what an earlier run left there is removed
 //	site -n     only check the links
 //
-// A link to a page, a heading, a file or a picture that does not exist is an error, and so is a page that nothing
-// links to: then nothing is written. Addresses of other hosts are not asked. The site needs no server: its links
-// are relative. The list on its left side is the section "More" of the README.
+// A link to a page, heading, file or picture that does not exist is an error, and so is a page that nothing links to;
+// then nothing is written. Links to other hosts are not checked. The site needs no server: its links are relative.
+// The list on the left is the section "More" of the README.
 //
-// Hugo was not chosen: it needs a newer Go than this repository, and pages in a directory of its own, with links that
-// are wrong where most people read the pages, in the repository.
+// Hugo was not chosen: it needs a newer Go than this repository, and pages in a separate directory, with links that
+// do not work where most people read the pages, in the repository.
 package main
 
 import (
@@ -59,17 +60,18 @@ func run(out io.Writer, args []string) error {
 	return nil
 }
 
-// mark is in the directory of a site: only one that has it, or an empty one, is written over.
+// mark is a file in the site's directory: only a directory with it, or an empty one, is
+// overwritten.
 const mark = ".made-by-make-site"
 
-// write makes dir have these files and no others.
+// write makes dir contain exactly these files.
 func write(dir string, files map[string][]byte) error {
 	there, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(dir, mark)); err != nil && len(there) > 0 {
-		return fmt.Errorf("%s has files and is no site: name an empty directory", dir)
+		return fmt.Errorf("%s has files, but is no site: name an empty directory", dir)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return err

@@ -15,7 +15,8 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// A page is a Markdown file. Names are paths below the root of the repository, with slashes.
+// A page is a Markdown file. Its name is its path below the root of the repository, with
+// slashes.
 type page struct {
 	name     string
 	source   []byte
@@ -30,7 +31,7 @@ type heading struct {
 	text, id string
 }
 
-// A site is all pages, by their names.
+// A site has all pages, by name.
 type site struct {
 	repository fs.FS
 	pages      map[string]*page
@@ -38,10 +39,10 @@ type site struct {
 	markdown   goldmark.Markdown
 }
 
-// start is the page that a reader opens first.
+// start is the page that readers open first.
 const start = "README.md"
 
-// read parses the pages of the repository: those at its root, and those below docs.
+// read parses the pages of the repository: those at its root and those below docs.
 func read(repository fs.FS) (*site, error) {
 	s := &site{repository: repository, pages: map[string]*page{}, pictures: map[string]bool{}, markdown: goldmark.New(goldmark.WithExtensions(extension.GFM))}
 	names, err := fs.Glob(repository, "*.md")
@@ -65,7 +66,7 @@ func read(repository fs.FS) (*site, error) {
 		s.pages[name] = s.parse(name, source)
 	}
 	if s.pages[start] == nil {
-		return nil, fmt.Errorf("%s is not here: call this at the root of the repository", start)
+		return nil, fmt.Errorf("%s is missing: call this at the root of the repository", start)
 	}
 	return s, nil
 }
@@ -96,7 +97,7 @@ func (p *page) has(id string) bool {
 	return slices.ContainsFunc(p.headings, func(h heading) bool { return h.id == id })
 }
 
-// line is where the node begins.
+// line returns the line on which the node begins.
 func (p *page) line(n ast.Node) int {
 	for n != nil && n.Pos() < 0 {
 		n = n.Parent()
@@ -107,7 +108,7 @@ func (p *page) line(n ast.Node) int {
 	return 1 + bytes.Count(p.source[:min(n.Pos(), len(p.source))], []byte("\n"))
 }
 
-// each calls f for the node and for all below it.
+// each calls f for the node and for all nodes below it.
 func each(n ast.Node, f func(ast.Node)) {
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if entering {
@@ -117,7 +118,7 @@ func each(n ast.Node, f func(ast.Node)) {
 	})
 }
 
-// plain is what the node says, without its markup.
+// plain returns the text of the node, without markup.
 func plain(n ast.Node, source []byte) string {
 	var b strings.Builder
 	each(n, func(n ast.Node) {
@@ -134,7 +135,7 @@ func plain(n ast.Node, source []byte) string {
 	return b.String()
 }
 
-// slug is the id of a heading, as GitHub makes it.
+// slug returns the id of a heading, as GitHub makes it.
 func slug(words string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -147,7 +148,7 @@ func slug(words string) string {
 	}, words)
 }
 
-// address is where the site has the page: README.md is the index of its directory.
+// address returns the page's address on the site: README.md is the index of its directory.
 func address(name string) string {
 	if path.Base(name) == "README.md" {
 		return path.Join(path.Dir(name), "index.html")

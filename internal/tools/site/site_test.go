@@ -50,7 +50,7 @@ func TestBrokenLinkFails(t *testing.T) {
 			says = err.Error()
 		}
 		if says != c.want && (c.want == "" || !strings.HasPrefix(says, c.want)) {
-			t.Errorf("%q: %q, want %q", c.text, says, c.want)
+			t.Errorf("%q: got %q, want %q", c.text, says, c.want)
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Package connect has what package pgstore and those below it need to know of a
-// server: how to read its URL, how to open a connection beside a pool, what
-// to call it, and how to write a name in a statement.
+// Package connect is what pgstore and the packages below it share about connections: how to parse a
+// server's URL, open a connection beside a pool, name a server in messages, and write an identifier
+// in a statement.
 package connect
 
 import (
@@ -13,17 +13,16 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Address says where a connection goes, for people; never a password.
+// Address says where a connection goes, for messages; it never has a password.
 func Address(c *pgx.ConnConfig) string {
 	where := fmt.Sprintf("PostgreSQL at %s, port %d", c.Host, c.Port)
-	if c.Database != "" { // else it is the user's
+	if c.Database != "" { // else the database has the user's name
 		where += ", database " + c.Database
 	}
 	return where
 }
 
-// OfPool returns how to open one more connection like those of the pool. The
-// config is the caller's.
+// OfPool returns how to open one more connection like those of the pool. The caller may change it.
 func OfPool(ctx context.Context, pool *pgxpool.Pool) (*pgx.ConnConfig, error) {
 	c := pool.Config()
 	if c.BeforeConnect != nil {
@@ -34,8 +33,8 @@ func OfPool(ctx context.Context, pool *pgxpool.Pool) (*pgx.ConnConfig, error) {
 	return c.ConnConfig, nil
 }
 
-// OfDB is OfPool for a pool of database/sql whose driver is that of pgx. It takes a
-// connection out of the pool for a moment.
+// OfDB is OfPool for a database/sql pool with the driver of pgx. It takes a connection out of the
+// pool for a moment.
 func OfDB(ctx context.Context, pool *sql.DB) (c *pgx.ConnConfig, err error) {
 	conn, err := pool.Conn(ctx)
 	if err != nil {
@@ -52,8 +51,8 @@ func OfDB(ctx context.Context, pool *sql.DB) (c *pgx.ConnConfig, err error) {
 	return c, err
 }
 
-// A Finder is an argument of a statement by which pgx tells the connection that
-// the statement runs on. Another driver refuses it.
+// A Finder is an argument of a statement by which pgx reports the connection that the statement
+// runs on. Other drivers refuse it.
 type Finder struct{ Found func(*pgx.Conn) }
 
 // RewriteQuery implements [pgx.QueryRewriter].

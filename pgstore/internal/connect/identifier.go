@@ -7,11 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Quote makes an identifier that has passed CheckIdentifier one of a statement,
-// as it is written, in capitals too.
+// Quote quotes an identifier that has passed CheckIdentifier, so that case matters.
 func Quote(identifier string) string { return `"` + identifier + `"` }
 
-// CheckIdentifier finds what is no name of a schema or table.
+// CheckIdentifier returns an error unless s can be the name of a schema or table.
 func CheckIdentifier(what, s string) error {
 	letter := func(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '_' }
 	digit := func(r rune) bool { return '0' <= r && r <= '9' }

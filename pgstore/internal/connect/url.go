@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ParseURL reads a URL of one of the schemes, and the settings that are ours. The
-// driver is given the others as they are written: to it, as to libpq, + is no
-// blank, so they cannot be decoded and encoded again by package url.
+// ParseURL parses a URL of one of the schemes, and the settings named in ours. The driver gets the
+// others exactly as they are written: to it, as to libpq, + is not a blank, so package url cannot
+// decode and encode them again.
 func ParseURL(rawURL string, schemes []string, ours ...string) (*pgxpool.Config, map[string]string, error) {
 	scheme, rest, ok := strings.Cut(rawURL, "://")
 	if !ok || !slices.Contains(schemes, strings.ToLower(scheme)) {
@@ -42,9 +42,9 @@ func ParseURL(rawURL string, schemes []string, ours ...string) (*pgxpool.Config,
 	return c, own, nil
 }
 
-// namesHost reports whether the URL says where the server is, for all of its hosts.
-// The driver looks into PGHOST, or takes this host in its place: but a job that is
-// started elsewhere has another environment, and its lock would be another.
+// namesHost reports whether the URL names all of its hosts. Otherwise the driver would use PGHOST
+// or this host. But a job that is started elsewhere has another environment, and would use another
+// lock.
 func namesHost(where string, settings []string) bool {
 	for _, setting := range settings {
 		key, value, _ := strings.Cut(setting, "=")
@@ -63,5 +63,5 @@ func namesHost(where string, settings []string) bool {
 
 var errNoHost = fmt.Errorf("%w: the PostgreSQL URL names no host, or an empty one: want postgres://user:password@host:port/database, or ?host=/run/postgresql for a socket; PGHOST is not used", store.ErrInvalid)
 
-// errURL shows nothing of the URL: the parsers' errors repeat parts of it.
+// errURL shows nothing of the URL, because the parsers' errors repeat parts of it.
 var errURL = fmt.Errorf("%w: the PostgreSQL URL cannot be read: want postgres://user:password@host:port/database?setting=value, with special characters as %%XX", store.ErrInvalid)

@@ -1,5 +1,5 @@
-// Package pgtest has what the tests of package pgstore and of those below it
-// share: a server, pools of connections to it, and transactions of either kind.
+// Package pgtest has what the tests of pgstore and of the packages below it share: a server, pools
+// of connections to it, and transactions of either kind.
 package pgtest
 
 import (
@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// AddrEnv is the environment variable with the address of the server that a test shares with who started it.
+// AddrEnv is the environment variable with the address of a server that a test shares with its
+// parent process.
 const AddrEnv = "HOLDFAST_TEST_POSTGRES"
 
 // Addr is the address of a server that tests share.
@@ -28,8 +29,8 @@ func Addr(t testing.TB) string {
 	return testserver.SharedPostgres(t)
 }
 
-// Quiet is a log that is shown if the test fails: servers of tests do not wait
-// for the disk, which each Locker would warn of.
+// Quiet returns a log that is shown only if the test fails: test servers do not wait for the disk,
+// and each Locker would warn of that.
 func Quiet(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
 
 // Pool returns a pool of the superuser's connections to the server at addr,
@@ -51,7 +52,7 @@ func Pool(t testing.TB, addr string, edit ...func(*pgxpool.Config)) *pgxpool.Poo
 	return pool
 }
 
-// Schema makes a schema that nobody else uses, on the server at addr.
+// Schema creates an unused schema on the server at addr.
 func Schema(t testing.TB, addr string) (schema string) {
 	t.Helper()
 	schema = "test_" + store.NewProcess().String()
@@ -61,7 +62,7 @@ func Schema(t testing.TB, addr string) (schema string) {
 	return schema
 }
 
-// One returns the one value that a query has.
+// One returns the single value of a query.
 func One[T any](t testing.TB, pool *pgxpool.Pool, query string, args ...any) (v T) {
 	t.Helper()
 	if err := pool.QueryRow(t.Context(), query, args...).Scan(&v); err != nil {
@@ -70,11 +71,10 @@ func One[T any](t testing.TB, pool *pgxpool.Pool, query string, args ...any) (v 
 	return v
 }
 
-// Settings, in the query of a URL, are what [HasSettings] looks for.
+// Settings are part of a URL's query; [HasSettings] checks them.
 const Settings = "&application_name=a%20b%2Bc+d&options=-c%20work_mem%3D5MB"
 
-// HasSettings fails the test unless the server is told of the Settings, as they are
-// written in a URL.
+// HasSettings fails the test unless the server gets the Settings as they are written in a URL.
 func HasSettings(t testing.TB, c *pgx.ConnConfig) {
 	t.Helper()
 	conn, err := pgx.ConnectConfig(t.Context(), c)
@@ -95,7 +95,7 @@ type Tx struct {
 	One func(statement string) (string, error)
 }
 
-// PID is the number of the transaction's backend.
+// PID returns the process ID of the transaction's backend.
 func (tx Tx) PID(t testing.TB) string {
 	t.Helper()
 	pid, err := tx.One("SELECT pg_backend_pid()::text")

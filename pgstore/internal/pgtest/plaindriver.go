@@ -13,13 +13,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// An olderDriver is that of pgx with no more than what older drivers of
-// PostgreSQL have: arguments of the standard kinds only, and errors whose code is
-// a field and no method.
+// An olderDriver is the driver of pgx, reduced to what older drivers of PostgreSQL have: arguments
+// of the standard kinds only, and errors whose code is a field, not a method.
 type olderDriver struct{ driver.Connector }
 
-// OlderDriver returns connections to the server at addr over a driver other than
-// that of pgx.
+// OlderDriver returns a connector to the server at addr, with a driver other than that of pgx.
 func OlderDriver(t testing.TB, addr string) driver.Connector {
 	t.Helper()
 	c, err := pgx.ParseConfig(testserver.PostgresURL(addr))
@@ -62,7 +60,7 @@ func (p plainConn) ExecContext(ctx context.Context, query string, args []driver.
 	return result, plainly(err)
 }
 
-// A PlainError is an error of the server as lib/pq before 1.10 has it.
+// A PlainError is an error of the server as lib/pq before 1.10 returns it.
 type PlainError struct {
 	Severity string
 	Code     PlainCode

@@ -1,4 +1,4 @@
-// Package setnx is a lock by SET NX PX on one Redis, as many programs have one.
+// Package setnx is a lock by SET NX PX on one Redis, as many programs have it.
 package setnx
 
 import (
@@ -12,21 +12,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrTaken says that somebody else has the lock, and ErrGone that it was not ours any more.
+// ErrTaken says that another process has the lock, and ErrGone that this one has lost it.
 var (
-	ErrTaken = errors.New("setnx: somebody else has it")
-	ErrGone  = errors.New("setnx: it was not ours any more")
+	ErrTaken = errors.New("setnx: another process has it")
+	ErrGone  = errors.New("setnx: this process no longer has it")
 )
 
 // A Locker takes locks on one Redis.
 type Locker struct {
 	Redis *redis.Client
 	TTL   time.Duration
-	// Naive is the classic mistake: a lock is released by DEL, whosever it is by then.
+	// Naive is the classic mistake: DEL releases the lock, even if another process has it by then.
 	Naive bool
 }
 
-// A Lock is one that was taken. It is not renewed.
+// A Lock is a lock that was taken. It is not renewed.
 type Lock struct {
 	l           *Locker
 	name, value string
@@ -67,13 +67,13 @@ func (l *Locker) Lock(ctx context.Context, name string) (*Lock, error) {
 	}
 }
 
-// Until is when it ends.
+// Until returns when the lock expires.
 func (x *Lock) Until() time.Time { return x.until }
 
-// Lost is closed when it has ended.
+// Lost is closed when the lock has expired.
 func (x *Lock) Lost() <-chan struct{} { return x.lost }
 
-// Release gives it back.
+// Release releases the lock.
 func (x *Lock) Release(ctx context.Context) error {
 	x.timer.Stop()
 	if x.l.Naive {

@@ -86,5 +86,5 @@ func TestTheBugOfTheNaiveLockIsFound(t *testing.T) {
 			return
 		}
 	}
-	t.Error("that a lock is released which is another's is not found")
+	t.Error("the release of another's lock was not found")
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// WithoutScript is the error of a server with a text that does not say in which script, which
-// it has by a hash, and in which line it was: nobody who reads that knows it.
+// WithoutScript removes from the text of a server error the hash and the line of the script, which
+// mean nothing to readers.
 func WithoutScript(err error) error {
 	if at := inScript().FindStringIndex(err.Error()); at != nil {
 		return &scriptless{err, err.Error()[:at[0]]}
@@ -14,7 +14,7 @@ func WithoutScript(err error) error {
 	return err
 }
 
-// inScript is compiled once it is needed: what a package does before main is paid at each start of the command.
+// inScript is compiled on first use, because work before main delays each start of the command.
 var inScript = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`,? script: [0-9a-f]{40}, on @user_script:\d+\.?$`)
 })

@@ -13,7 +13,7 @@ func TestWithoutScriptLeavesTheCause(t *testing.T) {
 	} {
 		err := errors.New(text)
 		if got := WithoutScript(err); got.Error() != want || !errors.Is(got, err) {
-			t.Errorf("%q: %q, want %q", text, got, want)
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package redisinfo reads what a Redis or Valkey server says of itself (INFO),
+// Package redisinfo reads what a Redis or Valkey server reports about itself (INFO),
 // for redisstore and redlock.
 package redisinfo
 
@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Field returns the value of a line of INFO, or "".
+// Field returns the value of a field of INFO, or "".
 func Field(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
@@ -21,8 +21,8 @@ func Field(info, name string) string {
 	return ""
 }
 
-// TooOld reports whether the version of Redis is older than major.minor. It is
-// false of a version that it cannot read.
+// TooOld reports whether the version of Redis is older than major.minor. It returns false
+// for a version that it cannot read.
 func TooOld(version string, major, minor int) bool {
 	a, rest, _ := strings.Cut(version, ".")
 	b, _, _ := strings.Cut(rest, ".")
@@ -31,7 +31,7 @@ func TooOld(version string, major, minor int) bool {
 	return err == nil && (haveMajor < major || haveMajor == major && haveMinor < minor)
 }
 
-// Version returns the server's name and version, for people.
+// Version returns the server's name and version as text.
 func Version(info string) string {
 	if v := Field(info, "valkey_version"); v != "" {
 		return "Valkey " + v
@@ -39,7 +39,7 @@ func Version(info string) string {
 	return "Redis " + Field(info, "redis_version")
 }
 
-// Replicas returns how many are connected, for people.
+// Replicas returns the number of connected replicas as text.
 func Replicas(info string) string {
 	n := Field(info, "connected_slaves")
 	if n == "1" { //mutant:redis-one-replica
@@ -48,7 +48,7 @@ func Replicas(info string) string {
 	return n + " replicas"
 }
 
-// Eviction warns of a policy by which the server may drop locks.
+// Eviction warns of an eviction policy that lets the server drop locks.
 func Eviction(info string) store.Finding {
 	policy := Field(info, "maxmemory_policy")
 	f := store.Finding{About: "eviction", Found: cmp.Or(policy, "unknown")}
@@ -60,15 +60,15 @@ func Eviction(info string) store.Finding {
 	return f
 }
 
-// Memory reports how much of its memory the server uses, in words, and whether
-// that is full: then it refuses all commands that may need more, as with a
-// maxmemory-policy of noeviction. A replica leaves that to its primary.
+// Memory reports in words how much of its memory the server uses, and whether the memory is
+// full, so that with maxmemory-policy noeviction the server refuses all commands that may
+// need more. It is never full for a replica, which leaves that check to its primary.
 func Memory(info string) (found string, full bool) {
 	used, most := number(info, "used_memory"), number(info, "maxmemory")
 	if most == 0 {
 		return fmt.Sprintf("%s in use, without a limit (maxmemory)", size(used)), false
 	}
-	counted := used - number(info, "mem_not_counted_for_evict") // as the server itself counts
+	counted := used - number(info, "mem_not_counted_for_evict") // computed as the server does
 	full = counted > most && Field(info, "maxmemory_policy") == "noeviction" && Field(info, "role") != "slave"
 	return fmt.Sprintf("%s in use of %s (maxmemory)", size(counted), size(most)), full
 }
@@ -78,7 +78,7 @@ func ReadOnly(info string) bool {
 	return Field(info, "role") == "slave" && Field(info, "slave_read_only") != "0"
 }
 
-// number is that of a field; 0 if it is missing.
+// number returns the value of a field, or 0 if it is missing.
 func number(info, name string) int64 {
 	n, _ := strconv.ParseInt(Field(info, name), 10, 64)
 	return n

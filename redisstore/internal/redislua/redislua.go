@@ -1,9 +1,9 @@
-// Package redislua has what the scripts of redisstore and redlock share.
+// Package redislua contains what the scripts of redisstore and redlock share.
 package redislua
 
 import "embed"
 
-// Files has save.lua, which their line "--@ save.lua" stands for.
+// Files contains save.lua, which replaces the line "--@ save.lua" of a script.
 //
 //go:embed save.lua
 var Files embed.FS

@@ -1,7 +1,7 @@
--- Writes to the key of the name; added is true if that has an entry that was not
+-- Writes to the key of the name. added says that the value has an entry that was not
 -- there before. A server at its maxmemory refuses SET and HSET, except in a script
--- that has written already. PEXPIRE needs no memory, and so is never refused: what
--- is held can be renewed and released, and nothing new gets in.
+-- that has written already. PEXPIRE needs no memory and is never refused: so
+-- holds can be renewed and released, and nothing new is stored.
 local function save(added, ms, ...)
 	if not added then
 		local answer = redis.pcall(...)

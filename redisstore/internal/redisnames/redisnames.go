@@ -1,4 +1,4 @@
-// Package redisnames has those who watch names on a Redis server called when something is published about them.
+// Package redisnames watches names on a Redis server: it calls their watchers when a message about a name is published.
 package redisnames
 
 import (
@@ -13,45 +13,46 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Names is the channels on one server that somebody watches, and the connection that is subscribed to them, for as long
-// as there are any. Its methods are safe for concurrent use. Its fields are set before they are used.
+// A Names holds the watched channels on one server and the connection that is subscribed to them, which is open while
+// there are any. Its methods are safe for concurrent use. Set the exported fields before you use it.
 type Names struct {
-	Life  context.Context // ends all
-	Tasks *sync.WaitGroup // counts what goes on in the background
+	Life  context.Context // ends everything
+	Tasks *sync.WaitGroup // counts the background goroutines
 
-	// Open opens a connection that is subscribed to something.
+	// Open opens a connection with at least one subscription.
 	Open func(ctx context.Context) (*redis.PubSub, error)
-	// Try has something arrive on the connection, if that works. It is called every so often, and closed once nothing does.
+	// Try makes a message arrive on the connection. It is called once per Every. If it fails, or nothing has arrived
+	// since the last call, the connection is closed.
 	Try   func(ctx context.Context, sub *redis.PubSub) error
 	Every time.Duration
-	// What breaks is opened again after a pause between these.
+	// A broken connection is reopened after a pause between these.
 	Least, Most time.Duration
 
 	mu          sync.Mutex
 	of          map[string]*channel
-	sub         *redis.PubSub // while there is one
-	keeps, idle bool          // the connection is kept; and is not needed any more
-	differ      chan struct{} // others are watched than before
+	sub         *redis.PubSub // nil while there is none
+	keeps, idle bool          // keeps: keep is running; idle: the connection is no longer needed
+	differ      chan struct{} // signals that the watched channels have changed
 }
 
-// A channel is guarded by Names.mu.
+// A channel is a watched channel. Names.mu guards it.
 type channel struct {
 	watchers map[*watcher]bool
-	asked    bool          // it is subscribed to, by the connection that is open
-	isOpen   bool          // the server has confirmed that once
-	open     chan struct{} // closed when it has, or when it was given up
+	asked    bool          // the open connection has sent the subscription
+	isOpen   bool          // the server has confirmed a subscription at least once
+	open     chan struct{} // closed once isOpen is set or the channel was given up
 	err      error         // why it was given up
 }
 
-// A watcher is one who watches a channel.
+// A watcher is one caller of Watch.
 type watcher struct {
 	changed func()
 	stopped atomic.Bool
 }
 
-// Watch calls changed for each message on the channel from when it has returned on, until stop is called, and once the server has
-// confirmed the subscription again, as some may have been missed. A channel is given up with the error of an attempt to subscribe
-// to it for the first time. stop may be called more than once.
+// Watch calls changed for each message on the channel, from its return until stop is called. It also calls changed each
+// time the server confirms the subscription again, as messages may have been missed. If the first attempt to subscribe
+// fails, the channel is given up with that error. You can call stop more than once.
 func (n *Names) Watch(ctx context.Context, name string, changed func()) (stop func(), err error) {
 	one := &watcher{changed: changed}
 	c := n.add(name, one)
@@ -102,15 +103,15 @@ func (n *Names) remove(c *channel, one *watcher) {
 	}
 }
 
-// differs has the connection follow what is watched. n.mu is held.
+// differs signals that the watched channels have changed. n.mu is held.
 func (n *Names) differs() {
 	select {
 	case n.differ <- struct{}{}:
-	default: // it will
+	default: // a signal is pending already
 	}
 }
 
-// keep keeps the connection open for as long as any name is watched.
+// keep keeps the connection open while any channel is watched.
 func (n *Names) keep() {
 	pause := n.Least
 	for {
@@ -126,8 +127,8 @@ func (n *Names) keep() {
 	}
 }
 
-// broke notes that the connection has broken, and reports whether none is needed any more. What was never
-// confirmed is given up: the server may refuse just that.
+// broke updates the state after the connection broke, and reports whether no connection is needed any more. It gives
+// up a channel that was never confirmed, because the server may refuse that channel.
 func (n *Names) broke(err error) (done bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -147,7 +148,7 @@ func (n *Names) broke(err error) (done bool) {
 	return !n.keeps
 }
 
-// read delivers what arrives on one connection, until that breaks, or no name is watched any more.
+// read delivers messages from one connection until it breaks or no channel is watched any more.
 func (n *Names) read(subscribed func()) error {
 	ctx, stop := context.WithCancel(n.Life)
 	defer stop()
@@ -158,8 +159,8 @@ func (n *Names) read(subscribed func()) error {
 	n.mu.Lock()
 	n.sub = sub
 	n.mu.Unlock()
-	alive := new(atomic.Bool) // a sign of life has come since it was tried last
-	// Closing is what ends a read that waits.
+	alive := new(atomic.Bool) // something was received since the last try
+	// Closing the connection is the only way to end a blocked Receive.
 	n.Tasks.Go(func() {
 		n.tend(ctx, sub, alive)
 		sub.Close()
@@ -182,7 +183,7 @@ func (n *Names) read(subscribed func()) error {
 	}
 }
 
-// tend has the connection follow what is watched, and tries it. It returns once it must be closed.
+// tend updates the subscriptions and tests the connection. It returns when the connection must be closed.
 func (n *Names) tend(ctx context.Context, sub *redis.PubSub, alive *atomic.Bool) {
 	tick := time.NewTicker(n.Every)
 	defer tick.Stop()
@@ -203,8 +204,8 @@ func (n *Names) tend(ctx context.Context, sub *redis.PubSub, alive *atomic.Bool)
 	}
 }
 
-// notify calls those who watch a channel: something has changed, or it may have while nobody was
-// subscribed, if the server confirms that once more.
+// notify handles a message or a confirmation on a channel. The first confirmation opens the channel. After that it calls
+// the watchers: something has changed, or may have changed before a new confirmation.
 func (n *Names) notify(name string) {
 	var all []*watcher
 	n.mu.Lock()
@@ -224,12 +225,12 @@ func (n *Names) notify(name string) {
 	}
 }
 
-// follow subscribes to what is watched by now and was not before, and ends the rest. It reports whether the
-// connection is needed still.
+// follow subscribes to channels that are newly watched and unsubscribes from the rest. It reports whether the
+// connection is still needed.
 func (n *Names) follow(ctx context.Context, sub *redis.PubSub) bool {
 	var more, less []string
 	n.mu.Lock()
-	if n.sub != sub { // another follows
+	if n.sub != sub { // a newer connection has replaced it
 		n.differs()
 		n.mu.Unlock()
 		return false
@@ -256,7 +257,7 @@ func (n *Names) follow(ctx context.Context, sub *redis.PubSub) bool {
 		_ = sub.Unsubscribe(ctx, less...) //mutant:redis-name-unsubscribed
 	}
 	if len(more) > 0 {
-		_ = sub.Subscribe(ctx, more...) // what fails is noticed by the reader
+		_ = sub.Subscribe(ctx, more...) // the reader notices a failure
 	}
 	return true
 }

@@ -1,11 +1,11 @@
--- Asks for the claim with a fresh number, its P, which is its token if it is
--- accepted. Only its owner's own newer ask takes a grant away.
+-- Asks for the claim with a fresh number, P, which becomes its token if the claim is
+-- accepted. Only a newer ask of the same owner takes a grant away.
 -- KEYS: 1 the name's; 2 the node's record. ARGV: 1 the entry from its order on,
--- as if accepted; 2 TTL in µs; 3 place in µs; 4 how long to keep the key, in
+-- as if accepted; 2 TTL in µs; 3 how long to keep a queue position, in µs; 4 how long to keep the key, in
 -- ms; 5 the node's record when it is open; 6 "t" for a try, "r" to repair a
--- hold, else empty; 7 why it asks the holders to give up, or empty; 8 "announce", if those
--- who watch the name are to be told, or none.
--- Answers 'O' accepted, and the clock; 'N' granted, but P is not above last; 'H' P
+-- hold, else empty; 7 why it asks the holders to give up, or empty; 8 "announce" if watchers
+-- of the name are notified; may be missing.
+-- Returns 'O' accepted, and the clock; 'N' granted, but P is not above last; 'H' P
 -- is too far ahead of the clock; 'R' refused; 'S' an older ask; 'L' lost; 'M' mismatch;
 -- 'Q' the node may have forgotten and grants nothing yet; 'X' another maximum.
 local v = redis.call('MGET', KEYS[1], KEYS[2])
@@ -14,7 +14,7 @@ local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local AHEAD = 10000000
 if record == ARGV[5] and (not s or (#s == 11 and string.sub(s, 1, 3) == 'hl1')) and ARGV[6] ~= 'r' then
-	-- Nobody is there. What follows the helpers says the same, more slowly.
+	-- The name is free. The code behind the helpers does the same, more slowly.
 	local p, n = struct.unpack('<d', ARGV[1], 9), struct.unpack('<H', ARGV[1], 80)
 	local newest = now
 	if s then newest = struct.unpack('<d', s, 4) end
@@ -28,8 +28,8 @@ end
 if record ~= ARGV[5] then
 	local most = struct.unpack('<d', ARGV[5], 5)
 	if not record then --mutant:redlock-wiped
-		-- The node has been wiped, or is new: what it granted before is over
-		-- when the longest of all TTLs is.
+		-- The node was wiped, or is new: what it granted before has expired
+		-- once the longest TTL has passed.
 		redis.call('SET', KEYS[2], struct.pack('<c4dd', 'hln1', most, now + most))
 		return 'Q' .. struct.pack('<d', most)
 	end
@@ -90,9 +90,9 @@ if own.granted then
 	if not own.accepted
 		and (own.p > last or ARGV[6] == 'r') --mutant:redlock-above-newest
 	then
-		-- What is repaired was granted by a majority that still holds, so its number
-		-- need not be above one that others drew beside it, or that the node made up
-		-- for what it had lost; it lowers none.
+		-- A majority that still holds has granted what is repaired. So its number
+		-- need not exceed one that others have drawn meanwhile, or that the node has made up
+		-- for a lost record; it lowers none.
 		last = math.max(last, own.p + own.n - 1) --mutant:redlock-newest
 		own.accepted, own.since, own.same, own.reason = true, now, false, '' --mutant:redlock-who-holds-asks-nobody
 		news = true --mutant:redlock-grant-is-news
@@ -107,19 +107,19 @@ if ARGV[6] == 't' then
 	table.remove(q, i)
 	added = false
 	room(new.id)
-	wrote = dropped or was or #woken > 0 -- else nothing is different
+	wrote = dropped or was or #woken > 0 -- otherwise nothing has changed
 	return done('R' .. obstacles(nil))
 end
 if now + ARGV[3] > own.expires then own.expires, own.same, wrote = now + ARGV[3], false, true end
 if fresh then
-	-- Who is granted here and comes later is to ask again, and so to yield.
+	-- A claim that is granted here but comes later in the order has to ask again, and then yields.
 	for i = 1, #q do
 		local e = q[i]
 		if e.granted and before(own, e) and e.expires > now and not broken(e) then woken[#woken + 1] = e end
 	end
 end
 if own.reason ~= '' and own.reason ~= reason then --mutant:redlock-asked-once
-	asked.by = own.order -- its number may be another one on each node
+	asked.by = own.order -- its number may differ on each node
 	for i = 1, #q do
 		local e = q[i]
 		if e.accepted and e.expires > now and e.reason == '' then asked[#asked + 1] = e end

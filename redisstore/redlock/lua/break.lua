@@ -1,6 +1,6 @@
 -- Marks a hold as broken, or drops it.
 -- ARGV: 1 id; 2 token, or any of the hold's block; 3 reason; 4 "now" to drop it.
--- Answers '1', or 'A' if there is no such hold.
+-- Returns '1', or 'A' if there is no such hold.
 local s = redis.call('GET', KEYS[1])
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]

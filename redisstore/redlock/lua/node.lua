@@ -1,8 +1,8 @@
--- What one node keeps of a name, and how it gives room. Before it: s is what
--- is stored, or false, and now is the node's time in µs.
+-- What one node stores for a name, and how it grants. It follows s, the stored
+-- string or false, and now, the node's time in µs.
 local last, q, wrote, woken, asked = 0, {}, false, {}, {}
-local added = false -- an entry: that may be refused for want of memory
-local news, announces = false, false -- who holds the name here has changed, or what others see of it; that is published
+local added = false -- an entry was added, which a node without memory may refuse
+local news, announces = false, false -- the holders here have changed, or what others see of them; that is published
 local FIXED = '<ddddc32dHBdI4I4I4HB'
 local FULL = 1073741824 -- the limit of a lock
 
@@ -19,7 +19,7 @@ local function parse(s, p)
 	}, after
 end
 
--- The entry as it is to be stored: as it was read while it is the same.
+-- The entry as it is stored: as it was read, if it is unchanged.
 local function raw(e)
 	if e.same then return string.sub(e.s, e.from, e.after - 1) end
 	local flags, owner = 0, e.owner or string.sub(e.s, e.tail, e.text - 1)
@@ -43,7 +43,7 @@ if s then
 	if string.sub(s, 3, 3) ~= '1' then return 'V' .. string.sub(s, 3, 3) end
 	if not pcall(parseall) then return 'C' end
 else
-	-- A record that was lost must not lower the tokens.
+	-- A lost record must not lower the tokens.
 	last = now --mutant:redlock-lost-record
 end
 
@@ -53,7 +53,7 @@ local function find(id)
 	end
 end
 
--- The instant at which e is out of the way, unless it is pushed.
+-- When e stops blocking others, unless it is extended.
 local function ends(e)
 	if not e.accepted then return e.expires end
 	local x = e.expires + e.delay
@@ -61,7 +61,7 @@ local function ends(e)
 	return x
 end
 
--- Whether a is served before b, on every node the same.
+-- Whether a is served before b; the same on every node.
 local function before(a, b)
 	if a.order ~= b.order then return a.order < b.order end --mutant:redlock-order
 	return a.id < b.id
@@ -70,7 +70,7 @@ end
 -- Whether an operator has broken the hold.
 local function broken(e) return e.accepted and e.reason ~= '' end
 
--- Puts e in its place.
+-- Inserts e by its order.
 local function insert(e)
 	local i = #q + 1
 	while i > 1 and before(e, q[i - 1]) do i = i - 1 end
@@ -78,7 +78,7 @@ local function insert(e)
 	wrote = true
 end
 
--- Drops what is over.
+-- Drops expired entries.
 local function drop()
 	for i = #q, 1, -1 do
 		if ends(q[i]) <= now then
@@ -89,8 +89,8 @@ local function drop()
 	end
 end
 
--- Gives room, best first. What the entry of self is granted is no one else's
--- news.
+-- Grants in order. A grant of the entry of self notifies
+-- no one.
 local function room(self)
 	local held, least = 0, FULL
 	for i = 1, #q do
@@ -116,7 +116,7 @@ end
 
 --@ save.lua
 
--- Stores what was changed, wakes those who were granted, and answers.
+-- Stores the changes, notifies the granted waiters, and returns the answer.
 local function done(answer)
 	if wrote then
 		local out, left = { struct.pack('<c3d', 'hl1', last) }, 0
@@ -131,8 +131,8 @@ local function done(answer)
 	end
 	for i = 1, #woken + #asked do
 		local e = woken[i] or asked[i - #woken]
-		-- Last, and not fatal: a script that fails is not undone, and a waiter
-		-- looks by itself.
+		-- Last, and not fatal: a failing script is not undone, and a waiter
+		-- polls anyway.
 		redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. 'hint:' .. string.sub(e.id, 1, 16),
 			string.format('%.0f ', woken[i] and e.p or -asked.by) .. e.id .. ' ' .. KEYS[1])
 	end
@@ -140,8 +140,8 @@ local function done(answer)
 	return answer
 end
 
--- The live hold of the id whose token is p; or nil and the answer: 'A' if there
--- is none that a repair would take from anybody, else 'L', and the reason of a
+-- The live hold of the id with the token p; or nil and the answer: 'A' if a repair
+-- would take nothing from another claim, otherwise 'L', and the reason of a
 -- break.
 local function hold(id, p)
 	local e = find(id)
@@ -155,7 +155,7 @@ local function hold(id, p)
 	return e
 end
 
--- What a refusal tells of those in the way of own, or of whoever comes last.
+-- What a refusal reports about the entries that block own, or that would block a new claim.
 local function obstacles(own)
 	local first, holding, ahead, passed, out = nil, 0, 0, false, {}
 	for i = 1, #q do
@@ -179,8 +179,8 @@ local function obstacles(own)
 	return struct.pack('<dddI4I4', now, last, left, holding, ahead) .. table.concat(out)
 end
 
--- Ends e for its owner: drop takes it out, unless it is a hold whose token was
--- shown and whose minimum hold is not over. There is no lock delay then.
+-- Ends e for its owner: drop removes it, unless it is a hold whose token was
+-- used and whose minimum hold has not passed. There is no lock delay then.
 local function leave(e)
 	e.expires, e.delay, e.same = now, 0, false
 	wrote = true

@@ -1,10 +1,10 @@
--- Pushes the expiry of a hold forward, and keeps what else its owner tells.
+-- Extends a hold, and stores what else its owner passes.
 -- ARGV: 1 id; 2 token; 3 TTL in µs; 4 the newest token used of its block, or 0;
 -- 5 another id; 6 another owner; both empty if there is none; 7 "shown", or
--- empty if the owner has not used the token yet; 8 "tell" to have the entry
--- answered too; 9 "announce" as in ask.lua, or none.
--- Answers '1', with the entry behind its length if it is to be told or a waiter asks to
--- give up, and then of the first that does its order, its id and why; or 'A' or 'L' as
+-- empty if the owner has not used the token yet; 8 "tell" to return the
+-- entry, too; 9 "announce" as in ask.lua.
+-- Returns '1'; then the length of the entry and the entry, if it was asked for or a waiter asks the holders to
+-- give up, and in that case the order, id and reason of the first that does; or 'A' or 'L' as
 -- hold does.
 local s = redis.call('GET', KEYS[1])
 local t = redis.call('TIME')
@@ -12,7 +12,7 @@ local now = t[1] * 1000000 + t[2]
 --@ node.lua
 announces = ARGV[9] == 'announce'
 local id = ARGV[1]
-if ARGV[5] ~= '' and find(ARGV[5]) then id = ARGV[5] end -- done before: the reply was lost
+if ARGV[5] ~= '' and find(ARGV[5]) then id = ARGV[5] end -- it was done before, and the reply was lost
 local e, lost = hold(id, tonumber(ARGV[2]))
 if e and broken(e) then e, lost = nil, 'L' .. e.reason end
 if e then
@@ -25,7 +25,7 @@ if e then
 		news = true --mutant:redlock-note-is-news
 	end
 	if ARGV[5] ~= '' and id ~= ARGV[5] then
-		-- Its place is by the id too.
+		-- The order depends on the id, too.
 		local _, i = find(id)
 		table.remove(q, i)
 		id, e.id = ARGV[5], ARGV[5]

@@ -1,9 +1,9 @@
 package main
 
-// A stepper takes what can follow.
+// A stepper receives the steps that can follow.
 type stepper func(what string, fault bool, change func(to *state, c *claim))
 
-// one is claim i of a state, and what may follow for it.
+// one is claim i of a state, with the steps that may follow for it.
 type one struct {
 	*rules
 	s    *state
@@ -12,7 +12,7 @@ type one struct {
 	step stepper
 }
 
-// claimSteps is what claim i may do, or may happen to it.
+// claimSteps yields what claim i may do, and what may happen to it.
 func (s *state) claimSteps(r *rules, i int, yield func(what string, who int, fault bool, to state)) {
 	o := one{r, s, i, &s.c[i], nil}
 	o.step = func(what string, fault bool, change func(to *state, c *claim)) {
@@ -37,7 +37,7 @@ func (s *state) claimSteps(r *rules, i int, yield func(what string, who int, fau
 	}
 }
 
-// forget drops state that will not be read again.
+// forget drops state that is never read again.
 func (s *state) forget() {
 	for k := range s.c {
 		c := &s.c[k]
@@ -72,10 +72,10 @@ func (o *one) mates(to *state, f func(k int, c *claim)) {
 	}
 }
 
-// faults are what takes something from the process.
+// faults yields what takes something from the process.
 func (o *one) faults() {
 	s, own := o.s, o.of(o.i)
-	first := true // of the process's claims, so that each happens once
+	first := true // the first claim of the process, so that each fault happens once
 	for k := range o.i {
 		first = first && (o.of(k) != own || s.c[k].at >= done)
 	}
@@ -119,7 +119,7 @@ func (o *one) faults() {
 
 var sessionNames = [...]string{"first", "second"}
 
-// lapse is the state of a claim after a session of its process has expired.
+// lapse changes the state of a claim after a session of its process has expired.
 func (c *claim) lapse(r *rules, local int8, lapsed uint8) {
 	if c.kept == uint8(local)+1 && r.has(keptFrom) {
 		c.kept = 0
@@ -139,7 +139,7 @@ func (c *claim) lapse(r *rules, local int8, lapsed uint8) {
 		}
 		if counts {
 			if c.leave(); r.moves && !r.has(takeOut) {
-				c.at = done // nothing of it is left, if its session has ended
+				c.at = done // if its session has ended, nothing of it is left
 			}
 		} else if c.goal == moving && local == 1 {
 			c.goal, c.reads = none, c.reads || r.giveUp // its result was not returned
@@ -155,7 +155,7 @@ func (c *claim) lapse(r *rules, local int8, lapsed uint8) {
 		default:
 			c.leave()
 		}
-	default: // it goes on in the other
+	default: // it continues in the other session
 		if c.sess, c.uncalled = 1-local, 0; c.at != idle {
 			c.again(wants)
 		}
@@ -190,7 +190,7 @@ func (o *one) comes() {
 	})
 }
 
-// waiting is what may happen to a waiter.
+// waiting has the steps of a waiter.
 func (o *one) waiting() {
 	s, c := o.s, o.c
 	at := s.rec.find(o.i)
@@ -215,7 +215,8 @@ func (o *one) waiting() {
 	o.takenIn()
 }
 
-// takenIn: a notification says that the note of a claim was taken in, and under which session. It may be late.
+// takenIn has the step of a notification that the note of a claim was taken in, and under which session. It may be
+// late.
 func (o *one) takenIn() {
 	for local := range int8(2) {
 		if o.s.reported&bit(keyOf(o.i, local)) != 0 && !o.c.in && (local == o.c.sess || !o.has(toldSession)) {
@@ -231,7 +232,7 @@ func (c *claim) hold(local int8) {
 	c.sess, c.unsure, c.kept = local, 0, 0
 }
 
-// notified: a notification names a claim, and the session of its entry. It may be late or doubled.
+// notified has the step of a notification of a grant, with the session of its entry. It may be late or duplicated.
 func (o *one) notified() {
 	for local := range int8(2) {
 		if o.s.notifications&bit(keyOf(o.i, local)) == 0 {
@@ -244,7 +245,8 @@ func (o *one) notified() {
 	}
 }
 
-// keptGrant: another operation of the process has seen the grant, and it was kept for the next ask.
+// keptGrant has the step in which a grant that another operation of the process has seen, and kept, answers the next
+// ask.
 func (o *one) keptGrant() {
 	if o.c.kept != 0 {
 		o.step("asks, and is answered with the grant kept", false, func(_ *state, c *claim) {
@@ -257,7 +259,7 @@ func (o *one) keptGrant() {
 	}
 }
 
-// operates is an operation of the claim: void, read, decide, do; again, until it is done.
+// operates has the steps of an operation of the claim: void, read, decide, do; again, until it is done.
 func (o *one) operates() {
 	c := o.c
 	switch c.step {
@@ -276,7 +278,7 @@ func (o *one) operates() {
 	}
 }
 
-// mustVoid: a join of it was not answered, and can be made void by a call.
+// mustVoid reports whether a join of the claim was not answered, and a call can make it void.
 func (o *one) mustVoid() bool { return o.c.late != 0 && o.scheme == byCall && o.has(void) }
 
 func (o *one) begin() {
@@ -307,9 +309,9 @@ func (o *one) begin() {
 	}
 	switch {
 	case c.goal == adopting || c.goal == detaching:
-	case c.at == leaves && c.unread && o.has(takeFirst): // first reads the waiters in the inbox
+	case c.at == leaves && c.unread && o.has(takeFirst): // it reads the notes in the inbox first
 	case cached && c.at == wants || cached && c.ver >= vNow:
-		o.swap() // on what it remembers, or on nothing
+		o.swap() // on the record that it remembers, or on none
 	}
 	if !o.shared || c.ver >= vNow || c.joined && o.has(ownRead) {
 		return
@@ -323,7 +325,7 @@ func (o *one) begin() {
 	}
 }
 
-// renews learns the counters of the sessions; what was called reads what it holds.
+// renews is a renewal, which learns the call counters of the sessions. If a session was called, its holds are read.
 func (o *one) renews() {
 	o.step("renews, and is told of a call", false, func(to *state, _ *claim) {
 		called := to.p[o.of(o.i)].behind
@@ -332,7 +334,7 @@ func (o *one) renews() {
 	})
 }
 
-// call makes void what was not answered under one session.
+// call makes the unanswered requests under one session void.
 func (o *one) call() {
 	for local := range int8(2) {
 		if o.c.late&bit(local) == 0 {

@@ -44,19 +44,19 @@
 // "Late" is an unanswered request that is done, or not, now.
 //
 // "Reads" is Load and Left together, and the next step is decided on that. "Swaps" without "hears nothing" is
-// the request and its answer, done or refused; refused, it joins.
+// the request and its answer, done or refused; if refused, it joins.
 //
 // # What is in it
 //
 // The rule (rule.go): order, weights, two totals, upgrades. The server (server.go): the swap by version, the
 // join, the call counter, ends of sessions, deletes of idle records. A claim (claim.go, operation.go): void,
-// read, decide, swap or join, as long as it takes; waiting by watching the session ahead, by notifications or by
+// read, decide, swap or join, until it is done; waiting by watching the session ahead, by notifications or by
 // reading. A holder (hold.go): the move from the short session to the long one, upgrades and the way back,
 // detaching and adopting, breaks. Asking the holders to give up (giveup.go): the mark in the record, the call of
 // each, and what a holder learns. One session with its time (lives.go): renewals, and the three kinds of life. A
 // server that is replaced by one that has not received everything, and a session that alone cannot be renewed
-// (replaced.go). The parts and their bounds: parts.go. The search: explore.go, by breadth; then back from all
-// states at rest.
+// (replaced.go). The parts and their bounds: parts.go. The search: explore.go, breadth-first; then back from
+// all states at rest.
 //
 // Time is only in lives.go. Elsewhere a session expires by its owner's clock at any time, and is ended by the
 // server at any time after that: lives.go proves this order.

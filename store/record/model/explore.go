@@ -7,42 +7,40 @@ import (
 	"unsafe"
 )
 
-// A machine is something whose histories are explored. S is all of its state,
-// in a value that can be compared and is bytes only: no field of it is wider,
-// so that there are no gaps between them.
+// A machine is something whose histories are explored. S is its whole state, in a comparable value of bytes only: no
+// field is wider, so that there are no gaps between fields.
 type machine[S comparable] interface {
 	start() S
-	// next calls yield with every state that can follow, with the action and the
-	// claim. fault: it takes something from the faults that are left.
+	// next calls yield for every state that can follow, with the action and the claim. fault: the step uses up one
+	// of the faults that are left.
 	next(s S, yield func(what string, who int, fault bool, to S))
-	// wrong is what must never be in a state, whatever follows; "" if nothing is.
+	// wrong returns what must never be in a state, whatever follows; "" if nothing is wrong.
 	wrong(s S) string
-	// rests reports whether the state is an end that everybody can be content with.
+	// rests reports whether the state is a good end.
 	rests(s S) bool
-	// stuck is the meaning of a state from which no such end can be reached.
+	// stuck returns what it means that no such end can be reached.
 	stuck() string
 	who(i int) string
-	text(s S) string // what the server has, for people
+	text(s S) string // the state of the server, for people
 }
 
 // A result is what was found in all histories of a machine.
 type result struct {
 	states int
-	wrong  string // "": nothing is
+	wrong  string // "": nothing is wrong
 	tell   func(w io.Writer)
 }
 
-// explore visits every state that can be reached within the bounds of m. Then
-// it asks of each whether it can come to rest without a further fault. The
-// search is by breadth, so that the printed history is a shortest one.
+// explore visits every state that can be reached within the bounds of m. Then it checks of each whether it can come
+// to rest without a further fault. The search is breadth-first, so the printed history is a shortest one.
 func explore[S comparable](m machine[S], bound int) (res result) {
 	var (
 		states []S
 		from   []int32
-		edges  []int32 // of the steps that are no faults, of one state after the other
-		starts []int32 // where those of a state begin
+		edges  []int32 // of the steps without faults, state by state
+		starts []int32 // where the edges of a state begin
 		seed   = maphash.MakeSeed()
-		index  = map[uint64]int32{} // by a hash, and by the next number where that is another's
+		index  = map[uint64]int32{} // by a hash, or by the next free number if another state has that
 	)
 	add := func(s S, before int32) int32 {
 		key := maphash.Bytes(seed, unsafe.Slice((*byte)(unsafe.Pointer(&s)), unsafe.Sizeof(s)))
@@ -97,7 +95,7 @@ func explore[S comparable](m machine[S], bound int) (res result) {
 	return result{states: len(states)}
 }
 
-// backFrom reports of each state whether one that is good can be reached from it.
+// backFrom reports for each state whether a good one can be reached from it.
 func backFrom[S any](states []S, good func(S) bool, edges, starts []int32) []bool {
 	n := len(states)
 	count := make([]int32, n+1)

@@ -2,7 +2,7 @@ package main
 
 import "math/bits"
 
-// asks reports whether a claim asks the holders to give up, for as long as it waits: that is the last, if any.
+// asks reports whether a claim asks the holders to give up as long as it waits. That is the last claim, if any.
 func (r *rules) asks(claim int) bool { return r.giveUp && claim == r.n-1 }
 
 // asked reports whether a read of a record shows that a waiter asks to give up.
@@ -15,7 +15,7 @@ func (r *rules) asked(q *record, over uint8) bool {
 	return false
 }
 
-// entryOf is a new entry.
+// entryOf returns a new entry.
 func (r *rules) entryOf(claim int, session int8) entry {
 	e := entry{claim: int8(claim), session: session}
 	if r.asks(claim) {
@@ -33,7 +33,7 @@ func (r *rules) grant(q *record, i int) {
 	}
 }
 
-// holdersRead, of claim.uncalled: the holders were read.
+// holdersRead is the bit of claim.uncalled that says that the holders were read.
 const holdersRead = 1 << 7
 
 // asksHolders is the extra work of a claim that asks: it reads the holders, and calls the session
@@ -70,18 +70,19 @@ func (o *one) asksHolders() {
 	})
 }
 
-// tells notes what a holder learns from its read or write, and whether it reads on.
+// tells records what a holder learns from its read or write, and whether it keeps reading.
 func (c *claim) tells(r *rules, asked bool) { c.heard, c.asked = asked, asked && r.has(readsOn) }
 
-// holdTold makes a waiter a holder by a notification, which says whether another had asked by the grant.
+// holdTold makes a waiter a holder by a notification, which says whether another claim had asked to give up when it
+// was granted.
 func (o *one) holdTold(to *state, c *claim) {
 	at := to.rec.find(o.i)
 	c.hold(c.sess)
 	c.asked = o.has(noticeTells) && at >= 0 && to.rec.e[at].is(whileAsked)
 }
 
-// heeds reports whether a call of some sessions is one of a hold, or of a claim that may be one by now. Elsewhere than where
-// somebody asks, the model has each hold of the process read.
+// heeds reports whether a call of some sessions is a call of a hold, or of a claim that may be one by now. If no
+// claim asks to give up, each hold of the process reads.
 func (r *rules) heeds(c *claim, called uint8) bool {
 	if !r.giveUp {
 		return c.at == holds
@@ -101,7 +102,7 @@ func (o *one) mayRelease() bool {
 	return o.asks(o.i) || o.c.heard || o.s.c[o.n-1].at >= done
 }
 
-// keepsOn reports whether A, which never releases, knows the present requests: then the end state is fine if no
+// keepsOn reports whether A, which never releases, knows the present requests: then the end state is good if no
 // other claim is left.
 func (r *rules) keepsOn(s *state, claim int) bool {
 	return r.giveUp && r.hogs && claim == 0 && s.c[0].at == holds && !s.c[0].heard

@@ -1,6 +1,6 @@
 package main
 
-// holding is what a holder may do.
+// holding has the steps of a holder.
 func (o *one) holding() {
 	s, c := o.s, o.c
 	if o.mayRelease() {
@@ -33,7 +33,7 @@ func (o *one) holding() {
 	}
 }
 
-// changes is a change of weight by a holder.
+// changes has the steps of a change of weight by a holder.
 func (o *one) changes() {
 	c := o.c
 	switch c.step {
@@ -53,7 +53,7 @@ func (o *one) changes() {
 	}
 }
 
-// pending: an upgrade was asked for, and not granted yet.
+// pending has the steps of a holder whose upgrade was asked for, and not granted yet.
 func (o *one) pending() {
 	if o.s.news&bit(o.i) != 0 {
 		o.step("is notified of its upgrade", false, func(to *state, c *claim) {
@@ -69,10 +69,10 @@ func (o *one) pending() {
 	}
 }
 
-// adopter reports whether a claim comes to adopt the hold of A.
+// adopter reports whether a claim is to adopt the hold of A.
 func (r *rules) adopter(i int) bool { return r.detaches && i == 1 }
 
-// called, of an operator that has called the session first, which is the wrong order.
+// calledBefore is the value of state.called if the operator has called the session first, which is the wrong order.
 const calledBefore = -1
 
 // operator is a process without a claim that breaks a hold: it writes that, and then calls the
@@ -87,7 +87,7 @@ func (s *state) operator(r *rules, step func(what string, who int, fault bool, c
 	}
 	for i, e := range s.rec.e[:s.rec.n] {
 		switch {
-		case s.left.breaks == 0 || !e.is(granted) || e.is(broken) || e.claim != 0: // of A only
+		case s.left.breaks == 0 || !e.is(granted) || e.is(broken) || e.claim != 0: // only A's hold is broken
 		case !r.has(callAfter) && s.called != calledBefore:
 			step("calls the session of "+names[e.claim]+"'s hold", operator, false, func(to *state) {
 				to.call(r, int(e.session/2), e.session%2)

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// A life is how a session comes to its end, as in package session.
+// A life is how a session ends, as in package session.
 type life uint8
 
 const (
@@ -15,9 +15,9 @@ func (l life) String() string {
 	return [...]string{"ended by the server", "by the server's clock", "by one's own clock"}[l]
 }
 
-// Lives is the machine of one session: A owns it and renews it; B checks whether it has
-// ended, and skips it then. Here there is time, which is counted in ticks. The state has only
-// ages, which do not matter beyond the TTL: so histories have no bound in length.
+// lives is the machine of one session. A owns it and renews it; B checks whether it has ended, and then skips it.
+// This machine has time, counted in ticks. The state has only ages, which do not matter beyond the TTL, so the
+// length of a history has no bound.
 type lives struct {
 	keep law
 	life life
@@ -41,51 +41,51 @@ const (
 	sent
 	judged  // the server has found the session alive, and waits for its row
 	renewed // the reply is on its way
-	refused // … that it has ended
-	given   // its reply is no longer waited for, and is lost
+	refused // the reply that it has ended is on its way
+	given   // its reply is lost
 )
 
-// What B is about.
+// watching is what B is doing.
 type watching uint8
 
 const (
 	resting watching = iota
-	asking           // has sent a reading
-	asked            // it was done, the reply is on its way
-	closing          // has sent what makes the end final
+	asking           // has sent a read
+	asked            // the read was done, the reply is on its way
+	closing          // has sent the request that makes the end final
 	heard            // the session has ended, the reply is on its way
 	passed           // skipped: another claim may be granted
 )
 
 type session struct {
-	// Of A.
-	age      int8 // of its last answered renewal, since the sending
-	reported bool // that it has ended
+	// What A knows.
+	age      int8 // of its last answered renewal, since that was sent
+	reported bool // the server has returned that it has ended
 	dead     bool
 	out      [2]flight
-	lost     int8 // replies that may be lost still
+	lost     int8 // replies that may still be lost
 
-	// Of the server.
+	// What the server has.
 	record int8 // the age of the last renewal that was done
 	closed bool
 
-	// Of B.
+	// What B knows.
 	b     watching
 	asked int8 // the age of its question
-	over  bool // that was answered so: it has ended
+	over  bool // the answer was that the session has ended
 	// With byOwnClock: the stamp that it has seen, and the one that it reads now.
 	seen   bool // it has seen one
-	since  int8 // the age of that sight
-	still  bool // that stamp is there still
-	equal  bool // what it reads now is the same stamp
-	latest bool // what it reads now is there still
+	since  int8 // how long ago that was
+	still  bool // that stamp is still the current one
+	equal  bool // the stamp that it reads now is the same
+	latest bool // the stamp that it reads now is still the current one
 }
 
 func (m lives) has(l law) bool { return m.keep&l != 0 }
 
 func (m lives) start() session { return session{lost: m.lost} }
 
-// counts reports whether A takes the session for alive.
+// counts reports whether A believes that the session is alive.
 func (m lives) counts(s *session) bool { return s.age < m.ttl && !s.reported && !s.dead }
 
 func (m lives) wrong(s session) string {
@@ -151,7 +151,8 @@ func (m lives) due(s *session) bool {
 	return m.counts(s) && m.renewsNow(s)
 }
 
-// renewsNow: a third of the TTL after the last answered renewal, and again a sixth after one that was not answered.
+// renewsNow reports whether A renews: a third of the TTL after the last answered renewal, and again a sixth after an
+// unanswered one.
 func (m lives) renewsNow(s *session) bool {
 	last, free := m.ttl, false
 	for _, f := range s.out {
@@ -182,7 +183,7 @@ func (m lives) owner(s *session, step sessionStep) {
 	}
 }
 
-// renewals are the next steps of renewals under way.
+// renewals has the next steps of the renewals under way.
 func (m lives) renewals(s *session, step sessionStep) {
 	for i, f := range s.out {
 		switch f.at {
@@ -227,7 +228,7 @@ func (m lives) renewals(s *session, step sessionStep) {
 	}
 }
 
-// watcher is what B does.
+// watcher has the steps of B.
 func (m lives) watcher(s *session, step sessionStep) {
 	switch s.b {
 	case resting:

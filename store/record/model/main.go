@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// without is what the small runs of a part find when a law is dropped.
+// without returns what the small runs of a part find when a law is dropped.
 func (p *part) without(l law) (res result, r run) {
 	for _, r = range p.runs {
 		if res = r.without(l).explore(); res.wrong != "" {
@@ -59,7 +59,7 @@ func (p *part) without(l law) (res result, r run) {
 	return res, r
 }
 
-// each is the laws of a set.
+// each returns the laws of a set.
 func (l law) each() (laws []law) {
 	for ; l != 0; l &= l - 1 {
 		laws = append(laws, 1<<bits.TrailingZeros64(uint64(l)))

@@ -23,7 +23,7 @@ func TestNothingGoesWrongUnderAllLaws(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d states in all", states)
+	t.Logf("%d states in total", states)
 }
 
 // They are the mutants of the model: what is proved by it would be without each law.
@@ -36,11 +36,11 @@ func TestEachDroppedLawIsCaught(t *testing.T) {
 			t.Run(p.about+"/without: "+l.String(), func(t *testing.T) {
 				res, r := p.without(l)
 				if res.wrong == "" {
-					t.Fatal("nothing goes wrong without it in part", i+1)
+					t.Fatal("nothing goes wrong without the law, in part", i+1)
 				}
 				t.Logf("%v, %d states: %s\n%s", r, res.states, res.wrong, history(&res))
 				if history(&res) == "" {
-					t.Error("there is no history of it")
+					t.Error("the failure has no history")
 				}
 			})
 		}

@@ -27,7 +27,7 @@ func (o *one) load() {
 	})
 }
 
-// peek reads the record alone, as an ask needs no more.
+// peek reads only the record, which is enough for an ask.
 func (o *one) peek() {
 	o.step("reads the record alone", false, func(to *state, c *claim) {
 		c.seen = list{}
@@ -37,7 +37,7 @@ func (o *one) peek() {
 	})
 }
 
-// starts: a waiter begins an operation by reading.
+// starts begins an operation of a waiter, which reads.
 func (c *claim) starts() {
 	if c.at == waits {
 		c.at = wants
@@ -55,7 +55,7 @@ func (o *one) secondHalf() {
 	})
 }
 
-// edit is what the claim's operation does to the record that it has read.
+// edit returns what the claim's operation does to the record that it has read.
 func (s *state) edit(r *rules, i int) edit {
 	c := &s.c[i]
 	marks := [2]int8{}
@@ -82,7 +82,7 @@ func (s *state) edit(r *rules, i int) edit {
 	return ed
 }
 
-// decide is what follows from what was read.
+// decide sets what follows from what was read.
 func (s *state) decide(r *rules, i int) {
 	c := &s.c[i]
 	c.step = decided
@@ -93,7 +93,7 @@ func (s *state) decide(r *rules, i int) {
 	if mine >= 0 {
 		e = c.base.e[mine]
 	}
-	force := c.open != vNone && r.has(force) // else what was not answered may still land
+	force := c.open != vNone && r.has(force) // else an unanswered request may still be done
 	for local, number := range ed.void {
 		session := r.session(i, int8(local))
 		force = force || number > c.base.marks[session] && ed.over&bit(session) == 0
@@ -146,7 +146,7 @@ func (s *state) decideAsk(r *rules, i int, e entry, there, must bool) plan {
 	c := &s.c[i]
 	own := r.session(i, c.sess)
 	if r.either && there && e.session/2 == own/2 && s.p[r.of(i)].lapsed&bit(e.session%2) == 0 {
-		own = e.session // it counts from that
+		own = e.session // it counts from that session
 	}
 	switch {
 	case there && e.is(broken):
@@ -174,7 +174,7 @@ func (s *state) noted(r *rules, i int) bool {
 	})
 }
 
-// keepGrants notes the grants of other claims of the process that are in what was just read or written.
+// keepGrants records the grants of other claims of the process in the record that was just read or written.
 func (s *state) keepGrants(r *rules, i int) {
 	for k := 0; r.keeps && k < r.n; k++ {
 		c := &s.c[k]
@@ -186,7 +186,7 @@ func (s *state) keepGrants(r *rules, i int) {
 	}
 }
 
-// does what was decided.
+// does has the steps that were decided.
 func (o *one) does() {
 	c := o.c
 	switch c.plan {
@@ -215,7 +215,7 @@ func (o *one) does() {
 
 var goalDone = [...]string{none: "granted", moving: "moved", upgrading: "upgraded", cancelling: "back", adopting: "to have adopted it", looking: "holding"}
 
-// found: nothing had to be written.
+// found is the answer if nothing had to be written.
 func (o *one) found(c *claim) {
 	e := c.base.e[max(c.base.find(o.i), 0)]
 	switch c.goal {
@@ -234,7 +234,7 @@ func (o *one) found(c *claim) {
 			c.sess = e.session % 2
 		}
 		if o.s.p[o.of(o.i)].lapsed&bit(c.sess) != 0 {
-			c.leave() // it has run out since the record was read
+			c.leave() // its session has expired since the record was read
 		} else {
 			c.hold(c.sess)
 			c.asked = o.has(grantTells) && o.asked(&c.base, c.over)
@@ -274,7 +274,7 @@ func (o *one) swap() {
 		c.step, c.plan = begins, undecided
 	}
 	o.unanswered("swaps", q, func(to *state, c *claim) {
-		if sent(to, c); q.ver < vNow { // it has no chance but as a join
+		if sent(to, c); q.ver < vNow { // it can only join
 			to.tidyRequests()
 		}
 	})
@@ -307,7 +307,7 @@ func (o *one) swap() {
 	}
 }
 
-// swapped is what a claim makes of the answer that its swap was done.
+// swapped is how a claim handles the answer that its swap was done.
 func (o *one) swapped(to *state, c *claim, ed edit) {
 	c.base, c.ver, c.seen, c.unread = to.rec, to.ver, list{}, o.peeks
 	if o.scheme == byMark && o.has(void) {
@@ -350,7 +350,7 @@ func (o *one) swapped(to *state, c *claim, ed edit) {
 	}
 }
 
-// joinApart is a join that is a request of its own, after the swap was refused.
+// joinApart sends the join as a request of its own, after the swap was refused.
 func (o *one) joinApart() {
 	q := request{kind: swap, who: int8(o.i), local: o.c.sess, ver: vOld, joins: true}
 	q.called = o.s.p[o.of(o.i)].behind&bit(q.local) != 0
@@ -370,26 +370,26 @@ func (o *one) joinApart() {
 	})
 }
 
-// waitJoined: its join was answered.
+// waitJoined handles the answer to its join.
 func (c *claim) waitJoined(r *rules, local int8) {
 	c.at, c.in, c.joined = waits, r.patient && !r.has(lookOn), r.shared
 	c.unsure |= bit(local)
 }
 
-// mayJoin reports whether a claim that asks may leave a note. Where an operator may break its hold it does unless something of it may be
-// in the record; elsewhere the model lets it leave more than the code does.
+// mayJoin reports whether a claim that asks may leave a note. If an operator may break its hold, the claim may leave
+// one unless an entry of it may be in the record. Elsewhere the model lets it leave more notes than the code does.
 func (o *one) mayJoin(s *state, c *claim, local int8) bool {
 	once := !o.has(onceJoined) || o.bounds.breaks == 0 || c.unsure&bit(local) == 0
 	return o.scheme != noJoin && c.late == 0 && !s.inbox.of(o.i) && once
 }
 
-// isLate: a join of it was not answered.
+// isLate records that a join of the claim was not answered.
 func (c *claim) isLate(o *one, to *state, q *request) {
 	c.late, c.joined = c.late|bit(q.local), o.shared
 	c.number[q.local], to.p[o.of(o.i)].joins[q.local] = q.number, q.number
 }
 
-// tidyRequests drops those that nothing can come of.
+// tidyRequests drops requests that can have no effect.
 func (s *state) tidyRequests() {
 	for i := range s.late {
 		if q := &s.late[i]; q.kind == swap && q.ver == vOld && !q.joins {

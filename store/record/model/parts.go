@@ -1,12 +1,12 @@
 package main
 
-// A part is runs that have something in common, and the laws that they are for.
+// A part is a group of related runs, and the laws that they are for.
 type part struct {
 	about string
-	runs  []run // small: of the test too
-	more  []run // of the command
-	wide  []run // … with -wide
-	laws  law   // each of which, dropped, one of the runs must catch
+	runs  []run // small: also in the test
+	more  []run // only in the command
+	wide  []run // only with -wide
+	laws  law   // if one is dropped, one of the runs must go wrong
 }
 
 // A run is a machine within bounds.
@@ -16,10 +16,10 @@ type run interface {
 	String() string
 }
 
-// bound of the states of a run.
+// bound is the most states that a run may have.
 const bound = 100_000_000
 
-// with is the rules in some bounds.
+// with returns base with this scheme, number of claims and bounds.
 func with(base rules, scheme scheme, n int, bounds faults) run {
 	base.scheme, base.n, base.bounds = scheme, n, bounds
 	if base.limit == 0 {
@@ -32,7 +32,7 @@ func with(base rules, scheme scheme, n int, bounds faults) run {
 	return locks{&base}
 }
 
-// parts are all runs. What is added by a switch has runs of its own.
+// parts returns all runs. Each feature that a switch adds has runs of its own.
 func parts() []part {
 	one := faults{silent: 1}
 	small := faults{silent: 1, lapses: 1}

@@ -132,7 +132,7 @@ var says = map[law]string{
 	polls:              "who waits reads now and then, as a notification may be lost",
 }
 
-// A scheme is how a join is made void.
+// A scheme is how joins are made void.
 type scheme uint8
 
 const (
@@ -141,7 +141,7 @@ const (
 	noJoin               // there is no inbox: a new claim writes the record
 )
 
-// Rules are the protocol, how much of it is in this run, and the bounds.
+// rules say which laws of the protocol hold, which features are in this run, and its bounds.
 type rules struct {
 	keep   law
 	scheme scheme
@@ -153,20 +153,20 @@ type rules struct {
 	totals [maxClaims]int8 // the limit that each claim is asked for with
 
 	patient       bool // no claim gives up, and a waiter reads only when a law says so
-	next          bool // … and watches only the session directly ahead; B may give up
+	next          bool // patient, and a waiter watches only the session directly ahead; B may give up
 	hogs          bool // A keeps what it has until it loses it, or has its upgrade
 	moves         bool // the first session is short, for waiters; a hold moves to the second, which is long
-	either        bool // … and an ask may be made in the long one first
-	reported      bool // a claim that joined may be notified that its note was taken in, late or never, and then need not read
+	either        bool // moves, and an ask may be made in the long session first
+	reported      bool // a claim that joined may get a notification, late or never, that its note was taken in, and then need not read
 	unasked       bool // a new claim checks no session, as it will watch
-	notifications bool // notifications may be late, doubled or lost; else they are true
-	keeps         bool // there are none: a grant that another operation of the process sees is kept for the next ask
+	notifications bool // notifications may be late, duplicated or lost; else they are true
+	keeps         bool // no notifications: a grant that another operation of the process sees is kept for the next ask
 	shared        bool // A and B are of one process
 	apart         bool // a join is a request of its own
 	halves        bool // the inbox and the record are read in two requests
 	water         bool // notes are passed by a watermark in the record, and purged later
 	leased        bool // the notes of a session that has ended are removed by the server
-	order         bool // who overtakes whom is counted
+	order         bool // overtaking is counted
 	peeks         bool // an ask may read the record alone, and no answer to a swap has the notes; claims granted at once are counted
 	upgrades      bool // A changes its weight to the limit, and back
 	detaches      bool // A hands its hold to B
@@ -175,7 +175,7 @@ type rules struct {
 
 func (r *rules) has(l law) bool { return r.keep&l != 0 }
 
-// Locks are the machine of some rules: one name, and those who want it.
+// locks is the machine of some rules: one name, and the claims for it.
 type locks struct{ *rules }
 
 func (m locks) without(l law) run {
@@ -213,7 +213,7 @@ func (m locks) next(s state, yield func(what string, who int, fault bool, to sta
 	s.operator(r, step)
 }
 
-// wrong is what must never be.
+// wrong returns what must never be, if it is so.
 func (r *rules) wrong(s state) string {
 	inside, least := int8(0), r.limit
 	for i := range r.n {
@@ -238,8 +238,8 @@ func (r *rules) wrong(s state) string {
 	return ""
 }
 
-// rests: all have left, and nothing is in anybody's way. What is left of sessions that have run out
-// goes as soon as the server has ended them.
+// rests reports whether all claims have left and nothing blocks. Remains of expired sessions go as soon as the
+// server has ended these.
 func (r *rules) rests(s state) bool {
 	lapsed := s.lapsedAll(r)
 	for i := range r.n {
@@ -278,7 +278,7 @@ func (r *rules) stuck() string {
 
 func (r *rules) who(i int) string { return [...]string{"A", "B", "C", ""}[i] }
 
-// text is what the server has.
+// text returns the state of the server, for people.
 func (r *rules) text(s state) (out string) {
 	out = "record"
 	for _, e := range s.rec.e[:s.rec.n] {

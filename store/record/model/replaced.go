@@ -2,10 +2,10 @@ package main
 
 import "fmt"
 
-// Replaced is the machine of a server that is replaced by its replica, which receives now and then. A and B each
-// want one name, and also keep something else: so a process ends only a session that it has left. It also leaves
-// a session that it cannot renew while it can renew another. There is no time in it. A hold is renewed by the
-// renewal of its session.
+// replaced is the machine of a server that is replaced by its replica, which receives updates only now and then. A
+// and B each want one name, and also keep something else, so that a process ends only a session that it has left. A
+// process also leaves a session that it cannot renew while it can renew another. There is no time. A hold is renewed
+// by the renewal of its session.
 type replaced struct {
 	keep   law
 	left   int8 // how often it can still be replaced
@@ -17,9 +17,9 @@ const (
 	noSession = int8(-1)
 )
 
-// What a server has.
+// data is what a server has.
 type data struct {
-	holder  int8 // of the name: a process and one more; 0: nobody
+	holder  int8 // of the name: the number of a process plus 1; 0: none
 	session int8 // of that process
 	lives   [2]uint8
 }
@@ -30,7 +30,7 @@ func (d *data) isFree() bool { return d.holder == 0 || d.lives[d.holder-1]&bit(d
 func (d *data) has(i int, session int8) bool { return d.holder == int8(i)+1 && d.session == session }
 
 type succession struct {
-	server        int8 // the present server, from 1 on
+	server        int8 // the present server, counted from 1
 	left, locked  int8
 	data, replica data
 	p             [2]member
@@ -41,15 +41,15 @@ type member struct {
 	at      place // wants, holds or done
 	sess    int8  // of what it holds
 	present int8  // the session that new things go into
-	begun   int8  // how many there were
+	begun   int8  // how many sessions it has begun
 	suspect uint8
 	over    uint8
-	knows   int8 // which server has answered last; 0: none
+	knows   int8 // the server that answered last; 0: none
 	proved  bool // the present server has confirmed the hold
 
 	renews   int8 // the session whose renewal is under way
-	answered int8 // … by which server; 0: it has not come there
-	alive    bool // … that it lives
+	answered int8 // the server that answered it; 0: it has not arrived
+	alive    bool // the answer: the session is alive
 }
 
 func (m replaced) has(l law) bool { return m.keep&l != 0 }
@@ -112,7 +112,7 @@ func (m replaced) next(s succession, yield func(what string, who int, fault bool
 
 type successionStep = func(what string, who int, fault bool, change func(to *succession))
 
-// member is what a process does with the name, and with its sessions.
+// member has the steps of a process with the name and with its sessions.
 func (m replaced) member(s *succession, i int, step successionStep) {
 	p := &s.p[i]
 	if p.present == noSession && p.begun < mostBegun {
@@ -141,7 +141,7 @@ func (m replaced) member(s *succession, i int, step successionStep) {
 	if p.at == holds && p.suspect&bit(p.sess) != 0 && p.present != noSession && p.present != p.sess && m.has(suspectMoves) {
 		step("writes it into the present session", i, false, func(to *succession) {
 			if !s.data.has(i, p.sess) {
-				m.leaves(&to.p[i]) // it is lost
+				m.leaves(&to.p[i]) // the hold is lost
 				return
 			}
 			to.data.session, to.p[i].sess, to.p[i].proved = p.present, p.present, false
@@ -171,8 +171,8 @@ func (m replaced) member(s *succession, i int, step successionStep) {
 
 func (m replaced) leaves(p *member) { p.at, p.sess, p.proved = done, noSession, false }
 
-// renewal is that of a session: it reaches the server, and its answer may arrive after that has been
-// replaced.
+// renewal has the steps of the renewal of a session: it reaches the server, and its answer may arrive after the
+// server was replaced.
 func (m replaced) renewal(s *succession, i int, step successionStep) {
 	p := &s.p[i]
 	switch {
@@ -201,7 +201,7 @@ func (m replaced) renewal(s *succession, i int, step successionStep) {
 	}
 }
 
-// met is what a process makes of an answer by a server.
+// met is how a process handles an answer by a server.
 func (m replaced) met(p *member, server int8) {
 	if p.knows != 0 && p.knows != server {
 		for k := range p.begun {
@@ -214,7 +214,7 @@ func (m replaced) met(p *member, server int8) {
 	p.knows = server
 }
 
-// ends: the server has returned that a session of p has ended.
+// ends handles the answer that a session of p has ended.
 func (m replaced) ends(p *member, k int8) {
 	p.over |= bit(k)
 	if p.present == k {

@@ -13,17 +13,17 @@ const (
 	adopt
 )
 
-// An edit is all that the next record follows from.
+// An edit is everything that determines the next record.
 type edit struct {
 	act   act
 	who   int
-	local int8    // the session, of the claim's process
+	local int8    // which session of the claim's process
 	takes list    // notes that are taken in
 	over  uint8   // sessions that are skipped
-	void  [2]int8 // with byMark: the number up to which joins are to be marked void, under the first and the second session
+	void  [2]int8 // with byMark: the number up to which to mark joins void, under the first and the second session
 }
 
-// apply is what a client makes of a record that it has read.
+// apply returns what a client makes of a record that it has read.
 func (r *rules) apply(q record, ed edit) record {
 	if !r.has(keepMark) {
 		q.marks = [2 * maxClaims]int8{}
@@ -96,8 +96,7 @@ func (r *rules) act(q *record, ed edit) {
 	}
 }
 
-// settle gives room in order: to a pending upgrade before all that wait; the
-// first that does not fit stops the rest.
+// settle grants in order: a pending upgrade before all waiters. The first that does not fit blocks the rest.
 func (r *rules) settle(q *record) {
 	held, least := int8(0), r.limit
 	for _, e := range q.e[:q.n] {
@@ -138,12 +137,12 @@ func (r *rules) weighs(e entry) int8 {
 	case e.is(full):
 		return r.limit
 	case e.claim == nobody:
-		return r.weight[0] // who hands a hold on is A
+		return r.weight[0] // A is the one that hands its hold on
 	}
 	return r.weight[e.claim]
 }
 
-// total is the limit that a claim was asked for with.
+// total returns the limit that a claim was asked for with.
 func (r *rules) total(e entry) int8 {
 	if e.claim == nobody {
 		e.claim = 0
@@ -151,7 +150,7 @@ func (r *rules) total(e entry) int8 {
 	return r.totals[e.claim]
 }
 
-// pushOut takes holds out that do not fit under the total of a claim that comes: which the protocol never does.
+// pushOut removes holds that do not fit under the total of a new claim, which the protocol never does.
 func (r *rules) pushOut(q *record, claim int) {
 	held := int8(0)
 	for i := 0; i < int(q.n) && !r.has(holdsStay); i++ {

@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// read gives a claim what is there now.
+// read gives a claim the present record.
 func (s *state) read(r *rules, i int) {
 	c := &s.c[i]
 	c.base, c.ver, c.over, c.reads, c.unread = s.rec, s.ver, s.ended, false, false
@@ -12,13 +12,13 @@ func (s *state) read(r *rules, i int) {
 	if c.joined = c.joined && s.inbox.of(i); !r.has(final) {
 		for k := range maxClaims {
 			if k != r.of(i) {
-				c.over |= 3 << uint(2*k) // others were not seen for a while
+				c.over |= 3 << uint(2*k) // other sessions were not seen for a while
 			}
 		}
 	}
 }
 
-// lands does what a request asks for, and reports whether it was a swap that was done.
+// lands does a request, and reports whether it was a swap that was done.
 func (s *state) lands(r *rules, q *request) bool {
 	switch q.kind {
 	case call:
@@ -35,7 +35,7 @@ func (s *state) lands(r *rules, q *request) bool {
 	return false
 }
 
-// allThere reports whether the notes that a swap takes in are there still.
+// allThere reports whether the notes that a swap takes in still exist.
 func (s *state) allThere(r *rules, takes *list) bool {
 	if !r.has(takeInOnly) || r.water {
 		return true
@@ -50,7 +50,7 @@ func (s *state) allThere(r *rules, takes *list) bool {
 
 func (q *request) note() note { return noteOf(keyOf(int(q.who), q.local), q.number) }
 
-// join leaves a note, if what it depends on is so.
+// join leaves a note, if what it depends on holds.
 func (s *state) join(r *rules, q *request) (left bool) {
 	k := q.note()
 	if r.scheme == byCall && (q.called || s.ended&bit(r.sessionOf(k)) != 0) {
@@ -62,7 +62,7 @@ func (s *state) join(r *rules, q *request) (left bool) {
 	return true
 }
 
-// call counts up the counter of a session: all joins under way that depend on it are void.
+// call increments the call counter of a session: all joins under way that depend on it are void.
 func (s *state) call(r *rules, process int, local int8) {
 	s.p[process].behind |= bit(local)
 	for k := range s.late {
@@ -111,19 +111,17 @@ func (s *state) write(r *rules, who int, now record, takes list) {
 	}
 }
 
-// heed is what a claim does with the notification that another entry is
-// directly ahead of it now.
+// heed is how a claim handles the notification that another entry is directly ahead of it now.
 func (c *claim) heed(r *rules, session int8) {
 	switch {
 	case c.at == waits && (c.in || r.reported):
 		c.ahead = session + 1
 	case c.at == wants && r.has(heedBusy):
-		c.reads = true // what is under way may have read what was before
+		c.reads = true // the operation under way may have read an older record
 	}
 }
 
-// another gives the record a version that it has not had: whatever depends on
-// the one before is refused from now on.
+// another gives the record a new version: from now on, whatever depends on the previous one is refused.
 func (s *state) another(r *rules) {
 	switch {
 	case r.bounds.deletes == 0:
@@ -131,12 +129,12 @@ func (s *state) another(r *rules) {
 		s.top++
 		s.ver = s.top
 	default:
-		s.ver++ // one above what there was, counted from the making of the record on
+		s.ver++ // one more than before, counted from the creation of the record
 	}
 	s.tidy(r)
 }
 
-// tidy makes those states one that differ only in what can matter no more.
+// tidy merges states that differ only in what can no longer matter.
 func (s *state) tidy(r *rules) {
 	gone := func(v int8) bool {
 		switch {
@@ -165,14 +163,14 @@ func (s *state) tidy(r *rules) {
 	s.tidyRequests()
 }
 
-// clean drops what was read and serves for nothing more. An answer that it is to give still depends on it.
+// clean drops a record that was read and is of no more use. An answer that is still to be given depends on it.
 func (c *claim) clean() {
 	if c.ver == vOld && c.step != halfway && (c.step != decided || c.plan == toSwap) {
 		c.base, c.seen, c.over, c.unread = record{}, list{}, 0, false
 	}
 }
 
-// sortLate moves requests to the front: in which slot one is means nothing.
+// sortLate moves requests to the front: the slot of a request has no meaning.
 func (s *state) sortLate() {
 	n := 0
 	for i := range s.late {
@@ -183,7 +181,7 @@ func (s *state) sortLate() {
 	}
 }
 
-// overtaken counts the claims overtaken by a write: an entry must never be, a note at most
+// overtaken counts the claims that a write lets overtake others: an entry must never be overtaken, a note at most
 // once.
 func (s *state) overtaken(r *rules, was *record, notes *list) {
 	place := func(claim int) int8 {
@@ -201,7 +199,7 @@ func (s *state) overtaken(r *rules, was *record, notes *list) {
 		}
 		before, after, noted := was.find(i), s.rec.find(i), place(i)
 		if before >= 0 && was.e[before].session != r.session(i, c.sess) || before < 0 && noted < maxNotes && !notes.hasKey(keyOf(i, c.sess)) {
-			continue // what is there is of a session before: its position is lost
+			continue // the entry is of an earlier session: its position is lost
 		}
 		for k, e := range s.rec.e[:s.rec.n] {
 			first := was.find(int(e.claim))
@@ -209,7 +207,7 @@ func (s *state) overtaken(r *rules, was *record, notes *list) {
 			case int(e.claim) == i || after >= 0 && k > after: // not ahead of it
 			case before >= 0 && after >= 0 && (first < 0 || first > before):
 				s.behind[i] = tooMany
-			case r.peeks && !e.is(granted): // it was there before the note is taken in, which is all that is said of it
+			case r.peeks && !e.is(granted): // allowed: it was there before the note was taken in
 			case before < 0 && first < 0 && noted < place(int(e.claim)):
 				s.behind[i]++
 			}
@@ -217,10 +215,10 @@ func (s *state) overtaken(r *rules, was *record, notes *list) {
 	}
 }
 
-// tooMany to be overtaken by.
+// tooMany is a count of overtaking that is always wrong.
 const tooMany = 9
 
-// server calls yield with what happens without any process.
+// server yields what happens without any process.
 func (s *state) server(r *rules, step func(what string, who int, fault bool, change func(to *state))) {
 	for i := range s.late {
 		q := s.late[i]
@@ -253,7 +251,7 @@ func (s *state) server(r *rules, step func(what string, who int, fault bool, cha
 		step("the record is deleted", operator, false, func(to *state) {
 			to.left.deletes--
 			to.rec, to.ver = record{}, vAbsent
-			all := to.passed // no watermark says that they were taken in
+			all := to.passed // the watermark is gone, so they count as new
 			for _, k := range to.inbox.k[:to.inbox.n] {
 				if !all.has(k) {
 					all.add(k)
@@ -281,7 +279,7 @@ func (s *state) server(r *rules, step func(what string, who int, fault bool, cha
 	}
 }
 
-// underWay reports whether a request of the name is under way.
+// underWay reports whether a swap of the name is under way.
 func (s *state) underWay() bool {
 	return slices.ContainsFunc(s.late[:], func(q request) bool { return q.kind == swap })
 }

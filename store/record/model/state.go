@@ -2,14 +2,14 @@ package main
 
 import "slices"
 
-// Bounds of what a state can have in it.
+// Bounds of a state.
 const (
 	maxClaims = 3
 	maxNotes  = 5
 	maxLate   = 3
-	nobody    = maxClaims     // the id of a hold on its way to another process
+	nobody    = maxClaims     // the claim of a hold on its way to another process
 	detached  = 2 * maxClaims // the session of such a hold
-	operator  = maxClaims     // who breaks holds; it has no claim
+	operator  = maxClaims     // the process that breaks holds; it has no claim
 )
 
 // Flags of an entry.
@@ -19,11 +19,10 @@ const (
 	full             // it was upgraded: it weighs as much as the limit
 	broken           // by an operator
 	giveItUp         // it waits, and asks the holders to give up
-	whileAsked       // it was granted while another asked to give up, as its notification says
+	whileAsked       // it was granted while another claim asked to give up, as its notification says
 )
 
-// An entry is in the record. Its session is one of all: 2*process or
-// 2*process+1.
+// An entry is one of the record. Sessions are numbered over all processes: 2*process or 2*process+1.
 type entry struct {
 	claim, session int8
 	flags          uint8
@@ -31,8 +30,7 @@ type entry struct {
 
 func (e entry) is(flag uint8) bool { return e.flags&flag != 0 }
 
-// A record is what one name has: its queue, and the marks of joins that are
-// void: of each session the number up to which they are.
+// A record is the record of one name: its queue, and for each session the number up to which joins are marked void.
 type record struct {
 	e     [maxClaims]entry
 	n     int8
@@ -54,14 +52,13 @@ func (q *record) drop(i int) {
 	q.e[q.n] = entry{}
 }
 
-// A key is that of a note: of its claim, under the first or the second session
-// of the claim's process.
+// A key is the key of a note: its claim, and whether it is under the first or the second session of the claim's
+// process.
 type key = int8
 
 func keyOf(claim int, local int8) key { return int8(2*claim) + local }
 
-// A note has a key, and with byMark a number: they are counted up in each
-// session.
+// A note has a key, and with byMark a number. The notes of each session are numbered.
 type note int8
 
 const numbered = 8 // keys are below it
@@ -71,7 +68,7 @@ func (n note) key() key              { return int8(n) % numbered }
 func (n note) claim() int            { return int(n.key() / 2) }
 func (n note) number() int8          { return int8(n) / numbered }
 
-// A list is notes, in the order in which they came.
+// A list is a list of notes, oldest first.
 type list struct {
 	k [maxNotes]note
 	n int8
@@ -92,7 +89,7 @@ func (l *list) add(n note) {
 	l.n++
 }
 
-// keep drops all for which f is false.
+// keep drops the notes for which f is false.
 func (l *list) keep(f func(note) bool) {
 	var out list
 	for _, k := range l.k[:l.n] {
@@ -103,31 +100,30 @@ func (l *list) keep(f func(note) bool) {
 	*l = out
 }
 
-// Versions of a record. Where none is ever used again (rules.deletes is 0) the
-// newest is vNow and all others are vOld, so that histories which differ in
-// nothing else are one.
+// Versions of a record. If none is ever reused (rules.deletes is 0), the newest is vNow and all others are vOld, so
+// that histories that differ in nothing else are merged.
 const (
 	vNone int8 = iota // nothing is known
-	vOld              // not the newest any more, nor ever again
+	vOld              // no longer the newest, and never again
 	vNow
 	vAbsent = vNow // with rules.deletes: there is no record; others are above it
 )
 
-// A position is how far a claim is, for those who asked for it.
+// A place is how far a claim is, as seen by its owner.
 type place uint8
 
 const (
 	idle   place = iota
 	wants        // it asks
-	waits        // it was answered that it waits
-	holds        // it is inside
-	leaves       // it is given up: it must be removed, however many tries that takes
+	waits        // the answer was that it waits
+	holds        // it holds the lock
+	leaves       // it is given up: it must be removed, with retries until it is
 	done
 	dead
 )
 
-// A goal is what an operation of a claim that holds is for. One that wants has
-// the goal of getting in, one that leaves of getting out.
+// A goal is the purpose of an operation of a claim that holds. The goal of one that wants is to get in, that of one
+// that leaves to get out.
 type goal uint8
 
 const (
@@ -140,12 +136,12 @@ const (
 	looking // only reads
 )
 
-// A step is how far an operation is.
+// A step is the progress of an operation.
 type step uint8
 
 const (
 	begins  step = iota
-	halfway      // has read the first of two
+	halfway      // has read the first of two halves
 	decided      // has read, and knows what to do
 	joins        // its swap was refused, and its join is another request
 )
@@ -162,54 +158,54 @@ const (
 	toLose // it was broken, or has ended
 )
 
-// A claim, and what its process knows for it.
+// A claim is a claim and what its process knows about it.
 type claim struct {
 	at   place
 	goal goal
 	step step
 	plan plan
-	sess int8 // the session that it is asked for in, or holds in: the first or the second of its process
+	sess int8 // its session: the first or the second of its process
 
-	base   record // what it has read or written last
+	base   record // the record that it last read or wrote
 	ver    int8   // the version of that; vNone: nothing was read
-	seen   list   // the notes that it has read with it
-	unread bool   // … it has read none: those that are there are not known
-	over   uint8  // the sessions that it knew then to have ended
+	seen   list   // the notes that it read with base
+	unread bool   // it has not read the notes
+	over   uint8  // the sessions that had ended, as known then
 
-	open   int8    // the version that a swap depends on which was not answered; vNone: there is none
-	late   uint8   // the sessions under which a join was not answered, nor made void
-	number [2]int8 // of the last join that was not answered, under the first and the second session
-	unsure uint8   // the sessions under which an ask was not answered: an entry of it may be there, or come
+	open   int8    // the version that an unanswered swap depends on; vNone: there is none
+	late   uint8   // the sessions with a join that was neither answered nor made void
+	number [2]int8 // of the last unanswered join, under the first and the second session
+	unsure uint8   // the sessions with an unanswered ask: an entry may be there, or come
 	in     bool    // it has seen itself in the record since it learned that it waits
-	joined bool    // its note may be in the inbox: it has sent a join, and not read since that there is none
+	joined bool    // its note may be in the inbox: it has sent a join, and no read since has shown that there is none
 	reads  bool    // its session was called: it must read the record
 	has    bool    // it learned that its upgrade was granted
-	kept   uint8   // a grant that its process has seen, under this session and one more
-	ahead  int8    // the session directly ahead of it, which it watches, and one more; 0: none
+	kept   uint8   // a grant that its process has seen: the number of its session plus 1
+	ahead  int8    // the session directly ahead, which it watches, plus 1; 0: none
 
 	heard    bool  // its owner learned that another claim asks it to give up
-	asked    bool  // … and so it reads with each renewal
+	asked    bool  // heard, and so it reads with each renewal
 	uncalled uint8 // of a claim that asks: the holders' sessions that are still to be called, and holdersRead
 }
 
-// A process has two sessions: the second is begun after the first, or with
-// rules.moves it is the long one beside the short.
+// A process has two sessions. The second begins after the first; with rules.moves it is the long one beside the
+// short.
 type process struct {
-	lapsed uint8   // those that have run out by its own clock
-	joins  [2]int8 // with byMark: notes that were numbered
-	behind uint8   // those whose counter of calls is not what it knows
+	lapsed uint8   // the sessions that have expired by its own clock
+	joins  [2]int8 // with byMark: how many notes were numbered
+	behind uint8   // the sessions whose call counter has changed since it last read it
 }
 
-// A kind of request.
+// A kind is a kind of request.
 type kind uint8
 
 const (
 	nothing kind = iota
-	swap         // of the record, or if it is refused and joins is set a join
+	swap         // of the record; if it is refused and joins is set, a join
 	call         // of a session
 )
 
-// A request was not answered, or once more than it was sent, and is under way.
+// A request is under way: one that was not answered, or a second copy.
 type request struct {
 	kind   kind
 	who    int8
@@ -219,14 +215,14 @@ type request struct {
 	takes  list
 	joins  bool
 	number int8 // of the note
-	called bool // the session was called since the counter was read on which the join depends
+	called bool // the session was called since the read of the counter that the join depends on
 }
 
-// Faults that are left.
+// faults counts the faults that are left.
 type faults struct {
 	silent  int8 // requests without an answer
-	copies  int8 // requests that come once more than sent
-	lapses  int8 // sessions that run out
+	copies  int8 // requests that arrive twice
+	lapses  int8 // sessions that expire
 	deaths  int8 // processes killed
 	breaks  int8 // holds broken by an operator
 	drops   int8 // notifications lost
@@ -239,24 +235,24 @@ type state struct {
 	ver           int8
 	top           int8 // the newest version that was ever given, where that matters
 	inbox         list
-	passed        list // with a watermark: notes below it that were not purged
+	passed        list // with a watermark: notes below it that are not purged
 	ended         uint8
-	begun         bool // the session of a detached hold
-	called        int8 // the operator has broken a hold of this session and one more, and not called it yet; or calledBefore
+	begun         bool // the session of the detached hold has begun
+	called        int8 // the operator has broken a hold and not called its session yet: that session plus 1; or calledBefore
 	p             [maxClaims]process
 	c             [maxClaims]claim
 	late          [maxLate]request
 	left          faults
 	notifications uint8 // notifications of grants that may arrive from now on, by key
-	news          uint8 // … of upgrades, by claim
-	reported      uint8 // … that a note was taken in, by key
+	news          uint8 // notifications of upgrades, by claim
+	reported      uint8 // notifications that a note was taken in, by key
 	behind        [maxClaims]int8
 }
 
-// All of a state is bytes, see explore.
+// bit returns bit i of a byte. A state has only bytes, see explore.
 func bit[T int | int8](i T) uint8 { return 1 << uint(i) }
 
-// of is the process of a claim.
+// of returns the process of a claim.
 func (r *rules) of(claim int) int {
 	if r.shared && claim == 1 {
 		return 0
@@ -264,10 +260,10 @@ func (r *rules) of(claim int) int {
 	return claim
 }
 
-// session is one of all, of a claim's process and the first or the second.
+// session returns the number of a session: the first or the second of a claim's process.
 func (r *rules) session(claim int, local int8) int8 { return int8(2*r.of(claim)) + local }
 
-// sessionOf is that of a note.
+// sessionOf returns the session of a note.
 func (r *rules) sessionOf(n note) int8 { return r.session(n.claim(), n.key()%2) }
 
 // void reports whether a note is marked void.
@@ -275,7 +271,7 @@ func (q *record) void(r *rules, n note) bool {
 	return r.scheme == byMark && n.number() <= q.marks[r.sessionOf(n)]
 }
 
-// lives reports whether a claim's process counts on the session that the claim is in.
+// lives reports whether a claim's process believes that the session of the claim is alive.
 func (s *state) lives(r *rules, i int) bool { return s.p[r.of(i)].lapsed&bit(s.c[i].sess) == 0 }
 
 func (s *state) free() int {
@@ -287,7 +283,7 @@ func (s *state) free() int {
 	return -1
 }
 
-// lapsedAll is the sessions that have run out by their owner's clock.
+// lapsedAll returns the sessions that have expired by their owner's clock.
 func (s *state) lapsedAll(r *rules) (all uint8) {
 	for i := range r.n {
 		all |= s.p[r.of(i)].lapsed << uint(2*r.of(i))

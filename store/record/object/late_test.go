@@ -51,12 +51,12 @@ func free(t *testing.T, m *memory, cached time.Duration) (after time.Duration) {
 		}
 		m.passes(step)
 	}
-	t.Fatal("it does not come free")
+	t.Fatal("the name does not become free")
 	return 0
 }
 
 // ages are how old a time can be that is told, and then cut.
-var ages = map[string]time.Duration{"fresh": 0, "old": time.Second, "of a machine that is ahead": -time.Second}
+var ages = map[string]time.Duration{"fresh": 0, "old": time.Second, "a second ahead": -time.Second}
 
 // The time that was told as the name was granted may be two seconds old, and the one that is told as somebody asks may be of a machine that
 // is a second ahead.
@@ -70,14 +70,14 @@ func TestAMinimumHoldDoesNotEndEarlyByAnyTime(t *testing.T) {
 			a := storeOn(t, m)
 			h, answer := asks(t, a, func(c *store.Claim) { c.MinHold = keep })
 			if !answer.Granted {
-				t.Fatal("refused")
+				t.Fatal("the claim was refused")
 			}
 			if err := a.Release(t.Context(), h); err != nil {
 				t.Fatal(err)
 			}
 			most := keep + a.Describe().Late
 			if d := free(t, m, then); d < keep || d > most {
-				t.Errorf("begun by a time that is %s, it ends by one that is %s after %v, want %v to %v", began, ends, d, keep, most)
+				t.Errorf("begun with a time that is %s, ended with one that is %s: it took %v, want %v to %v", began, ends, d, keep, most)
 			}
 		}
 	}
@@ -90,16 +90,16 @@ func TestALockDelayDoesNotEndEarlyByAnyTime(t *testing.T) {
 			m := newMemory()
 			a := storeOn(t, m)
 			if _, answer := asks(t, a, func(c *store.Claim) { c.LockDelay = delay }); !answer.Granted {
-				t.Fatal("refused")
+				t.Fatal("the claim was refused")
 			}
 			m.passes(time.Hour + 2999*time.Millisecond) // it is not renewed so soon
 			m.tells(first)
 			if _, answer := asks(t, storeOn(t, m), nil); answer.Granted {
-				t.Fatal("granted to who finds the holder dead")
+				t.Fatal("granted to the process that found the holder dead")
 			}
 			most := delay + a.Describe().Late
 			if d := free(t, m, then); d < delay || d > most {
-				t.Errorf("begun by a time that is %s, it ends by one that is %s after %v, want %v to %v", began, ends, d, delay, most)
+				t.Errorf("begun with a time that is %s, ended with one that is %s: it took %v, want %v to %v", began, ends, d, delay, most)
 			}
 		}
 	}

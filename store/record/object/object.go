@@ -1,17 +1,18 @@
-// Package object has what the backends of package record share whose server keeps an object a key and writes one only if it is as it
-// was read, and knows no TTL, no notification and no second key in one request: where a record, its notes and a session are, how a session is
-// judged by the server's own time, or by that of who asks, the sweeping, and the trial of a server that may not do what it says. It is for the stores of
-// this project, and unstable: it may change in any release.
+// Package object is shared by the backends of package record whose server stores one object per key and writes it
+// only if it is as it was read, without TTLs, notifications, or requests for several keys. It has the places of a
+// record, its notes and a session; the end of a session, by the clock of the server or of this process; sweeps; and
+// the trial of a server that may not do what it claims. It is for the stores of this project, and unstable: it may
+// change in any release.
 //
 // The keys, below a prefix:
 //
 //	n/NAME.lock         a name: a line of JSON, and then its record
 //	j/NAME.lock!N-KEY   the notes of one join
 //	s/SESSION           a session
-//	c/SESSION           how often a session was called
+//	c/SESSION           the call counter of a session
 //	t/TEXT              a trial
-//	w/sweep             how far the last sweep came
-//	s/keep and so on    nothing: it keeps a directory, see keepDirectories
+//	w/sweep             how far the last sweep got
+//	s/keep and so on    no data: it keeps a directory, see keepDirectories
 package object
 
 import (
@@ -29,86 +30,104 @@ import (
 
 // An Object is the result of a read or a write of a key.
 type Object struct {
-	Key     string // as it is listed
+	Key     string // as listed
 	Body    []byte // left out in a listing, and after a Put
-	Version string // changes with each write of another body, and is never that of the key again; empty: nothing is there
+	Version string // changes with each write of another body, and never recurs for the key; empty: no object
 
-	Written time.Time // when the server had the write, by its clock, cut to the second; left out after a Put; zero: it did not tell
-	Now     time.Time // its clock as it answered, or up to two seconds before; zero: it did not tell
+	Written time.Time // when it was written, by the server's clock, truncated to the second; left out after a Put; zero: unknown
+	Now     time.Time // the server's clock when it answered, or up to two seconds before; zero: unknown
 
-	Unfit  string // why the server would delete the object, or keep what is written over; empty: it does neither
-	Server string // which it is, as it says
+	Unfit  string // why the server would delete the object, or keep overwritten versions; empty: it does neither
+	Server string // what the server calls itself
 }
 
-// timed reports whether the answer tells how old the object is.
+// timed reports whether the answer shows how old the object is.
 func (o *Object) timed() bool { return !o.Now.IsZero() && !o.Written.IsZero() }
 
-// A Fate is what became of a conditional write.
+// A Fate is the result of a conditional write.
 type Fate int
 
 // The kinds of Fate.
 const (
 	_        Fate = iota
-	Done          // it is written
-	Refused       // it is not written: the present version is another
+	Done          // written
+	Refused       // not written: the current version is another
 	Conflict      // not written, as another write was under way: the current object is unknown
 )
 
-// A Server keeps the objects. It sends each request once, and its errors are as record.Backend has them. Its methods are safe for
-// concurrent use, and return when ctx ends.
+// A Server stores the objects. It sends each request once, and its errors follow the rules of record.Backend. Its
+// methods are safe for concurrent use, and return when ctx ends.
 type Server interface {
 	// Get reads a key, as the newest answered write has left it. A missing object is no error.
 	Get(ctx context.Context, key string) (Object, error)
-	// Put writes a key if that is its present version; "": if nothing is. Of any number on one version one is Done.
+	// Put writes a key if version is its current version; "": if there is no object. Of any number of Puts on one
+	// version, one is Done.
 	Put(ctx context.Context, key string, body []byte, version string) (Object, Fate, error)
-	// Delete deletes a key if that is its present version; "": whatever is. Another version, or a missing
-	// object, is no error.
+	// Delete deletes a key if version is its current version; "": in any case. Another version, or a missing object,
+	// is no error.
 	Delete(ctx context.Context, key, version string) error
-	// List yields the keys that begin so and come after that one, in their order, as they are at some moment after the call; most is how many it
-	// asks for at a time. An error is the last that it yields.
+}
+
+// A Lister is a Server that also lists its keys.
+type Lister interface {
+	Server
+	// List yields the keys that begin with prefix and come after after, in order, as of some moment after the call.
+	// Each request asks for at most most keys. An error is the last item.
 	List(ctx context.Context, prefix, after string, most int) iter.Seq2[Object, error]
 }
 
-// A Backend is a record.Backend but for Describe, Check and Close. New makes one.
+// A Backend is a record.Backend without Describe and Check. New makes one.
 type Backend struct {
 	Address   string        // for people
-	Prefix    string        // of all keys, with its slash
+	Prefix    string        // of all keys, with the slash at its end
 	Retention time.Duration // of idle records
-	// Atomic reports of a server, as it calls itself, that it compares and deletes in one step. Of others the objects of idle names stay.
+	// Atomic reports whether a server, by what it calls itself, compares and deletes in one step. On other servers
+	// the objects of idle names stay.
 	Atomic func(server string) bool
+	// Late is how much earlier than the write Written may be, in addition to the second that is truncated.
+	Late time.Duration
 
 	server Server
+	lister Lister // nil: the Backend keeps only sessions
 
-	ctx   context.Context // of all that outlives a call, ended by End
+	ctx   context.Context // for all work that outlives a call, canceled by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
 	tried   atomic.Bool // the server has passed the trial
-	timed   atomic.Bool // it tells its times
+	timed   atomic.Bool // its answers have its times
 	deletes atomic.Bool // it compares and deletes in one step
 
 	turns   turnTaker
 	deleted deleted
-	watched session.Unchanged // sessions of others, where the server does not tell how old they are
+	watched session.Unchanged // sessions of other processes, if the server does not return how old they are
 
 	mu     sync.Mutex
-	trying *trying // the trial under way; nil: none is
+	trying *trying // the trial under way; nil: none
 	own    map[session.ID]*own
 }
 
 // New returns a Backend. The prefix ends with a slash.
-func New(server Server, address, prefix string) *Backend {
+func New(server Lister, address, prefix string) *Backend {
+	b := NewSessions(server, address, prefix)
+	b.lister = server
+	return b
+}
+
+// NewSessions returns a Backend that is used only as a session.Backend, for the trial, and for the turns of sweeps. Its
+// caller stores the records.
+func NewSessions(server Server, address, prefix string) *Backend {
 	b := &Backend{Address: address, Prefix: prefix, Retention: store.TokenRetention, Atomic: func(string) bool { return false },
 		server: server, own: map[session.ID]*own{}, deleted: deleted{notes: map[string]bool{}}}
 	b.ctx, b.end = context.WithCancel(context.Background())
 	return b
 }
 
-// maxRaces is how often a write is tried that others were faster with.
+// maxRaces is how often a write is retried after losing a race.
 const maxRaces = 16
 
-// put is Put, again while another request is under way. What is Refused then may also be what an earlier try has written: conflicts is how
-// many there were.
+// put is Put, repeated while it conflicts with another request. A Refused may then also mean that an earlier try was
+// done. conflicts is how many conflicts there were.
 func (b *Backend) put(ctx context.Context, key string, body []byte, version string) (o Object, what Fate, conflicts int, err error) {
 	for ; conflicts <= maxRaces; conflicts++ {
 		if o, what, err = b.server.Put(ctx, key, body, version); what != Conflict || err != nil { //mutant:object-put-again
@@ -118,19 +137,18 @@ func (b *Backend) put(ctx context.Context, key string, body []byte, version stri
 	return o, what, conflicts, fmt.Errorf("%s: each of %d writes met another that was under way", key, conflicts)
 }
 
-// Listen implements [record.Backend]: there are no notifications.
+// Listen implements [record.Backend]. There are no notifications.
 func (b *Backend) Listen(context.Context, store.Process, func(record.Notification)) error {
 	return store.ErrUnsupported
 }
 
-// Await implements [session.Backend]: no end is reported.
+// Await implements [session.Backend]. The end of a session is not reported.
 func (b *Backend) Await(context.Context, session.ID) error { return store.ErrUnsupported }
 
-// patience bounds what is done behind a call.
+// patience is the timeout of background work.
 const patience = 10 * time.Second
 
-// behind runs f in the background; only Close waits for it. If f fails, a
-// sweep does its work.
+// behind runs f in the background; only Close and Finish wait for it. If f fails, a sweep does its work.
 func (b *Backend) behind(f func(ctx context.Context)) {
 	b.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -149,7 +167,7 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-// together runs f for each number below n, many at a time, and returns the error of one of them.
+// together runs f for each number below n, abreast at a time, and returns one of the errors.
 func together(n int, f func(i int) error) (failed error) {
 	var running sync.WaitGroup
 	var mu sync.Mutex
@@ -169,8 +187,8 @@ func together(n int, f func(i int) error) (failed error) {
 	return failed
 }
 
-// abreast is how many requests of one operation are on their way at once.
+// abreast is how many requests one operation has under way at once.
 const abreast = 16
 
-// page is how many keys are listed at a time.
+// page is how many keys one request lists.
 const page = 1000

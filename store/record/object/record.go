@@ -24,12 +24,12 @@ const form = 1
 type head struct {
 	V     int      `json:"v"`
 	Name  []byte   `json:"name"`
-	Rev   string   `json:"rev"`             // drawn by each swap, so that no two bodies are the same
+	Rev   string   `json:"rev"`             // random for each swap, so that no two bodies are the same
 	Idle  bool     `json:"idle,omitempty"`  // it may be deleted
-	Taken []string `json:"taken,omitempty"` // notes that are taken in, and may be in the inbox still
+	Taken []string `json:"taken,omitempty"` // notes that are taken in, and may still be in the inbox
 }
 
-// A version is that of a record: the version of its object, and what it says is taken in.
+// A version is the version of a record: that of its object, and the notes that the object lists as taken in.
 type version struct {
 	object string
 	taken  []string
@@ -48,17 +48,17 @@ func parseVersion(text string) (v version) {
 	return v
 }
 
-// longest is how many bytes of an escaped name a key has, as servers that keep files allow 255.
+// longest is how many bytes of an escaped name a key may have: servers that store files allow 255.
 const longest = 180
 
-// keyOf is the part of a key that says which name it is of. No two names have the same.
+// keyOf returns the part of a key that stands for a name. It differs for any two names.
 func keyOf(name string) string {
 	key := strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
 	if len(key) > longest {
 		sum := sha256.Sum256([]byte(name))
 		key = key[:100] + "=" + hex.EncodeToString(sum[:]) // no escaped name has an =
 	}
-	return key + ".lock" // "." and ".." are no keys
+	return key + ".lock" // "." and ".." cannot be keys
 }
 
 func (b *Backend) recordKey(name string) string { return b.Prefix + "n/" + keyOf(name) }
@@ -66,16 +66,16 @@ func (b *Backend) inboxKey(name string) string  { return b.Prefix + "j/" + keyOf
 
 // Traits implements [record.Backend].
 func (b *Backend) Traits() record.Traits {
-	return record.Traits{Void: record.VoidByMark, Clock: true, Age: age, MaxRecord: 1 << 20, Retention: b.Retention}
+	return record.Traits{Void: record.VoidByMark, Clock: true, Age: Age, MaxRecord: 1 << 20, Retention: b.Retention}
 }
 
-// Load implements [record.Backend]. The keys of the inbox are read first (law 11), then the record, then the
-// notes. So a remaining note was not taken in by that record, unless the record says so: the notes that it
-// leaves out were deleted before it was written. If a note has been deleted meanwhile, all is read again.
+// Load implements [record.Backend]. It reads the keys of the inbox first (law 11), then the record, then the notes.
+// So that record has not taken in a remaining note, unless it lists it: the notes that it no longer lists were
+// deleted before it was written. If a note was deleted meanwhile, Load starts over.
 func (b *Backend) Load(ctx context.Context, name string) (record.Record, error) {
 	for {
 		var keys []string
-		for o, err := range b.server.List(ctx, b.inboxKey(name), "", page) {
+		for o, err := range b.lister.List(ctx, b.inboxKey(name), "", page) {
 			if err != nil {
 				return record.Record{}, err
 			}
@@ -88,14 +88,14 @@ func (b *Backend) Load(ctx context.Context, name string) (record.Record, error) 
 		gone := false
 		var now int64
 		r.Inbox, now, r.More, gone, err = b.notes(ctx, keys, h.Taken)
-		r.Now = max(r.Now, now)  // many notes take a while to be read //mutant:object-now-of-the-notes
+		r.Now = max(r.Now, now)  // reading many notes takes a while //mutant:object-now-of-the-notes
 		if err != nil || !gone { //mutant:object-note-gone-meanwhile
 			return r, err
 		}
 	}
 }
 
-// notes reads notes by their keys, but those that are taken in, and reports whether one is not there any more. If they are many, it
+// notes reads notes by their keys, except those taken in, and reports whether one is gone. If there are many, it
 // reads the first of them. now is the newest time in the answers.
 func (b *Backend) notes(ctx context.Context, keys, taken []string) (notes []record.Note, now int64, more, gone bool, err error) {
 	all := whole(taken)
@@ -115,7 +115,7 @@ func (b *Backend) notes(ctx context.Context, keys, taken []string) (notes []reco
 	return notes, slices.Max(times), len(keys) > len(found), slices.Contains(there, false), err
 }
 
-// most is how many objects of an inbox are read at a time.
+// most is how many objects of an inbox one call reads.
 const most = 128
 
 // Peek implements [record.Peeker].
@@ -128,7 +128,7 @@ func (b *Backend) Peek(ctx context.Context, name string) (record.Record, error) 
 func (b *Backend) Oldest(ctx context.Context, name string) (record.Note, error) {
 	for {
 		var first Object
-		for o, err := range b.server.List(ctx, b.inboxKey(name), "", 1) {
+		for o, err := range b.lister.List(ctx, b.inboxKey(name), "", 1) {
 			if err != nil {
 				return record.Note{}, err
 			}
@@ -154,7 +154,7 @@ func (b *Backend) read(ctx context.Context, name string) (record.Record, head, e
 	return b.recordOf(name, o)
 }
 
-// recordOf is the record that an object has. Which name it is of is not checked if that is empty.
+// recordOf returns the record of an object. It checks the name unless that is empty.
 func (b *Backend) recordOf(name string, o Object) (record.Record, head, error) {
 	r := record.Record{Now: clockOf(o)}
 	if o.Version == "" {
@@ -163,7 +163,7 @@ func (b *Backend) recordOf(name string, o Object) (record.Record, head, error) {
 	var h head
 	line, data, whole := bytes.Cut(o.Body, []byte("\n"))
 	switch err := json.Unmarshal(line, &h); {
-	case h.V > form: // whatever else is in it
+	case h.V > form: // even if the rest cannot be read
 		return r, h, store.NewerFormError("its object in "+b.Address, h.V, form)
 	case err != nil || h.V < 1 || !whole || name != "" && string(h.Name) != name:
 		return r, h, fmt.Errorf("%w: its object in %s was not written by holdfast, or is damaged: it was not changed; delete it if nothing else uses it", store.ErrCorrupt, b.Address)
@@ -172,7 +172,7 @@ func (b *Backend) recordOf(name string, o Object) (record.Record, head, error) {
 	return r, h, nil
 }
 
-// clockOf is the server's time that an answer tells, or 0.
+// clockOf returns the server's time in an answer, or 0.
 func clockOf(o Object) int64 {
 	if o.Now.IsZero() {
 		return 0
@@ -180,7 +180,8 @@ func clockOf(o Object) int64 {
 	return o.Now.UnixMicro()
 }
 
-// Swap implements [record.Backend]. The record says which notes it has taken in (law 8), until they are known to be deleted.
+// Swap implements [record.Backend]. The record lists the notes that it has taken in (law 8) until they are known to
+// be deleted.
 func (b *Backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
 	if err := b.Prepare(ctx); err != nil {
 		return out, err
@@ -215,13 +216,14 @@ func (b *Backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	return out, nil
 }
 
-// A note's object has the notes of one join, which come together or not at all. Its key ends with a number, which is larger than
-// those that were there when the join began, so that notes are in the order in which they came, and with the key of the first note.
+// The object of a join has all its notes, which so come together or not at all. Its key has a number that is larger
+// than those that existed when the join began, so that notes are in the order in which they came, and then the key
+// of the first note.
 
 // join leaves notes.
 func (b *Backend) join(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
 	number := 0
-	for o, err := range b.server.List(ctx, b.inboxKey(s.Name), "", page) {
+	for o, err := range b.lister.List(ctx, b.inboxKey(s.Name), "", page) {
 		if err != nil {
 			return out, err
 		}
@@ -235,7 +237,7 @@ func (b *Backend) join(ctx context.Context, s *record.Swap) (out record.Outcome,
 	}
 	key := fmt.Sprintf("%s%010d-%s", b.inboxKey(s.Name), number+1, s.Join.Notes[0].Key)
 	_, _, _, err = b.put(ctx, key, body, "")
-	out.Joined = err == nil // refused: it is the same
+	out.Joined = err == nil // if refused, an earlier try wrote the same
 	return out, err
 }
 
@@ -245,11 +247,11 @@ type inbox struct {
 	Notes []record.Note `json:"notes"`
 }
 
-// noteID is what names the object of a join in an inbox.
+// noteID returns the part of a key that names the object of a join in an inbox.
 func noteID(key string) string { return key[strings.LastIndexByte(key, '!')+1:] }
 
-// unpack returns the notes of an object; none, if it is foreign. The version of a note is the object's, its
-// index, and the number of notes.
+// unpack returns the notes of an object; none if it is foreign. The version of a note is the object's, its index,
+// and the number of notes.
 func unpack(key string, body []byte) []record.Note {
 	var in inbox
 	if err := json.Unmarshal(body, &in); err != nil || in.V != form {

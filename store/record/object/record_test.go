@@ -38,7 +38,7 @@ func join(t *testing.T, b *Backend, notes ...string) {
 		s.Join.Notes = append(s.Join.Notes, record.Note{Key: n, Data: []byte(n)})
 	}
 	if out, err := b.Swap(t.Context(), s); err != nil || !out.Joined {
-		t.Fatalf("a join: %+v, %v", out, err)
+		t.Fatalf("Swap with a Join: got %+v, %v, want it joined", out, err)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestAReadingHasTheTimeOfItsNotes(t *testing.T) {
 		return 0
 	})
 	if now := load(t, b).Now; now-before != (3 * time.Second).Microseconds() {
-		t.Errorf("it tells a time %v after the one before, want 3s", time.Duration(now-before)*time.Microsecond)
+		t.Errorf("the time of a read is %v after that of the one before, want 3s", time.Duration(now-before)*time.Microsecond)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestATakenInNoteIsNeverReadAgain(t *testing.T) {
 	join(t, b, "three")
 	first := load(t, a)
 	if got := notes(first); got != "one two three " {
-		t.Fatalf("the inbox: %s", got)
+		t.Fatalf("got notes %s", got)
 	}
 	m.meets(func(what, key string, _ []byte) answer { // it takes a while to delete them
 		if what == "DELETE" {
@@ -88,22 +88,22 @@ func TestATakenInNoteIsNeverReadAgain(t *testing.T) {
 	two := first
 	two.Inbox = first.Inbox[:1]
 	if !swap(t, a, two, false).Done {
-		t.Fatal("a swap is refused")
+		t.Fatal("a Swap on the newest version was refused")
 	}
 	if got := notes(load(t, b)); got != "two three " {
-		t.Errorf("the inbox, once one of two notes that came together is taken in: %s", got)
+		t.Errorf("after one of two notes of a call was taken in: got notes %s", got)
 	}
 	rest := load(t, b)
 	if !swap(t, b, rest, false).Done {
-		t.Fatal("a swap is refused")
+		t.Fatal("a Swap on the newest version was refused")
 	}
 	if got := notes(load(t, a)); got != "" {
-		t.Errorf("the inbox, once all are taken in: %s", got)
+		t.Errorf("after all notes were taken in: got notes %s", got)
 	}
 	again := load(t, a)
 	again.Inbox = rest.Inbox
 	if swap(t, a, again, false).Done {
-		t.Error("notes are taken in twice")
+		t.Error("a Swap took in notes a second time")
 	}
 }
 
@@ -119,17 +119,17 @@ func TestANoteDeletedDuringAReadIsNotTakenInAgain(t *testing.T) {
 		}
 		m.meets(nil) // the reader has listed the notes
 		if !swap(t, a, load(t, a), false).Done {
-			t.Error("a swap is refused")
+			t.Error("a Swap on the newest version was refused")
 		}
 		a.Finish() // the note is deleted
 		out := swap(t, a, load(t, a), false)
 		if !out.Done || strings.Contains(out.Now.Version, "one") {
-			t.Errorf("it is remembered as taken in, though it is deleted: %+v", out)
+			t.Errorf("a deleted note is stored as taken in: %+v", out)
 		}
 		return 0
 	})
 	if got := notes(load(t, b)); got != "" {
-		t.Errorf("the inbox: %s, which was taken in", got)
+		t.Errorf("got notes %s, which were taken in", got)
 	}
 }
 
@@ -143,23 +143,23 @@ func TestNotesADeadProcessTookInAreDeletedByTheNext(t *testing.T) {
 	a.end() // it deletes nothing any more
 	m.meets(func(what, _ string, _ []byte) answer {
 		if what == "DELETE" {
-			t.Error("a dead process deletes")
+			t.Error("a dead process sent a DELETE")
 		}
 		return 0
 	})
 	a.server = dead{m}
 	if !swap(t, a, r, false).Done {
-		t.Fatal("a swap is refused")
+		t.Fatal("a Swap on the newest version was refused")
 	}
 	a.Finish()
 	m.meets(nil)
 	swap(t, b, load(t, b), false)
 	b.Finish()
 	if all := m.keys(); !slices.Equal(all, []string{"n/a.lock"}) {
-		t.Errorf("left: %q", all)
+		t.Errorf("got keys %q", all)
 	}
 	if out := swap(t, b, load(t, b), false); strings.Contains(out.Now.Version, "one") {
-		t.Errorf("it is remembered for ever: %q", out.Now.Version)
+		t.Errorf("a deleted note is stored as taken in: %q", out.Now.Version)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestNotesAreInTheOrderInWhichTheyCame(t *testing.T) {
 		want += key + " "
 	}
 	if got := notes(load(t, b)); got != want {
-		t.Errorf("the inbox: %s, want %s", got, want)
+		t.Errorf("got notes %s, want %s", got, want)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestTheSweepDeletesWhatIsOld(t *testing.T) {
 		before := m.keys()
 		sweep()
 		if after := m.keys(); !slices.Equal(after, before) {
-			t.Errorf("it deletes what is not old: %q, and before %q", after, before)
+			t.Errorf("the sweep deleted keys that are not old: got %q, before %q", after, before)
 		}
 		m.passes(3 * time.Second)
 		sweep()
@@ -224,10 +224,10 @@ func TestTheSweepDeletesWhatIsOld(t *testing.T) {
 		}
 		slices.Sort(want)
 		if got := m.keys(); !slices.Equal(got, want) {
-			t.Errorf("left: %q, want %q, of which %v is over", got, want, over)
+			t.Errorf("got keys %q, want %q; %v has ended", got, want, over)
 		}
 		if kept := m.kept(); !atomic && len(kept) < len(keepers) {
-			t.Errorf("of what keeps the directories it leaves %q", kept)
+			t.Errorf("the sweep left %q of the objects that keep directories", kept)
 		}
 	}
 }
@@ -244,14 +244,14 @@ func TestANameThatIsUsedAgainIsNotDeleted(t *testing.T) {
 	for range b.List(t.Context(), time.Second) {
 	}
 	if !slices.Contains(m.keys(), "n/a.lock") {
-		t.Fatal("it is deleted, though a note is there")
+		t.Fatal("the record was deleted, although it has a note")
 	}
 	m.Delete(t.Context(), "locks/j/a.lock!0000000001-one", "")
 	m.meets(func(what, key string, _ []byte) answer {
 		if what == "DELETE" {
 			m.meets(nil)
 			if !swap(t, b, idle.Now, false).Done {
-				t.Error("a swap is refused")
+				t.Error("a Swap on the newest version was refused")
 			}
 		}
 		return 0
@@ -259,7 +259,7 @@ func TestANameThatIsUsedAgainIsNotDeleted(t *testing.T) {
 	for range b.List(t.Context(), time.Second) {
 	}
 	if !slices.Contains(m.keys(), "n/a.lock") {
-		t.Error("it is deleted, though it was claimed")
+		t.Error("the record was deleted, although it was claimed")
 	}
 }
 
@@ -278,11 +278,11 @@ func TestOldNamesAreListed(t *testing.T) {
 		return n
 	}
 	if n := listed(); n != 0 {
-		t.Errorf("%d are listed that were written just now", n)
+		t.Errorf("got %d names that were just written in the list, want none", n)
 	}
 	m.passes(time.Hour)
 	if n := listed(); n != 1 {
-		t.Errorf("%d are listed that nobody has written for an hour, want 1", n)
+		t.Errorf("got %d names that were idle for an hour in the list, want 1", n)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestNamesHaveKeysOfTheirOwn(t *testing.T) {
 	for _, name := range []string{"a", "A", "a ", "a+", "a%20", ".", "..", "a/b", "a.lock", "", "\x00", "a\x00", long, long + "a", long + "b", strings.Repeat("x", 180), strings.Repeat("x", 181), strings.Repeat("x", 512)} {
 		key := keyOf(name)
 		if was, is := seen[key]; is || len(key) > 255 || strings.Contains(key, "/") {
-			t.Errorf("%q has the key %q, as %q", name, key, was)
+			t.Errorf("%q has the key %q, which is too long or that of %q", name, key, was)
 		}
 		seen[key] = name
 	}
@@ -307,7 +307,7 @@ func TestASwapOfTheSameIsAnotherVersion(t *testing.T) {
 	first := swap(t, b, record.Record{}, false)
 	was := body()
 	if !swap(t, b, first.Now, false).Done || body() == was {
-		t.Error("two swaps have written the same: a server whose version is a hash of it gives them the same")
+		t.Error("two swaps wrote the same bytes: a server whose version is a hash gives both the same version")
 	}
 }
 
@@ -327,6 +327,6 @@ func TestANoteTakenInDuringAReadIsInTheRecord(t *testing.T) {
 		return 0
 	})
 	if r := load(t, b); r.Version != taken.Now.Version || notes(r) != "" {
-		t.Errorf("the record %q with the notes %q, want the one that has taken them in, %q", r.Version, notes(r), taken.Now.Version)
+		t.Errorf("got record %q with notes %q, want the record that took them in, %q", r.Version, notes(r), taken.Now.Version)
 	}
 }

@@ -13,65 +13,67 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A session is an object that each renewal writes again. How old that is the server tells, by when it was written and by its clock as it
-// answers, both cut to the second. Once it is older than its TTL, but a second, it is closed by a write that depends on what was
-// read, and deleted. Where an answer tells not both, its object has to be seen unchanged for its TTL, by the clock of this process. Both ways may be
-// used of one session: each ends it no earlier than its owner does, and the write says which renewal it has seen.
+// A session is an object that each renewal rewrites. The server shows how old it is, by when it was written and by
+// its clock in the answer, both truncated to the second. Once it is older than its TTL less a second, it is closed
+// by a write that depends on what was read, and deleted. If an answer lacks either time, the object must be seen
+// unchanged for its TTL, by the clock of this process. Both ways may be used for one session: each ends it no
+// earlier than its owner does, and the closing write shows which renewal it has seen.
 
 const (
-	// MinTTL is the least TTL of a session, and MaxTTL the most.
+	// MinTTL and MaxTTL are the smallest and the largest TTL of a session; Backend.Late is added to the smallest.
 	MinTTL, MaxTTL = 5 * time.Second, 365 * 24 * time.Hour
 	// early is how long before its TTL a session expires by the server's clock, and may be closed: one more second
 	// for each truncated time. So it has ended within its TTL.
 	early = time.Second
-	// margin is what its owner counts less than the TTL: early, a second for the two cuts, and one for the clocks of the
-	// many machines that may answer.
+	// margin is how much less than the TTL the owner of a session counts on: early, a second for the two
+	// truncations, and one for the clocks of the many machines that may answer.
 	margin = 3 * time.Second
-	// Stale is how far the Date of an answer may be behind the server's clock: it is cut to the second, and some servers make a
-	// new one each second. To believe it younger than it is ends nothing early.
+	// Stale is how far the Date of an answer may be behind the server's clock: it is truncated to the second, and
+	// some servers make a new one only each second. To take a Date for more recent than it is ends nothing early.
 	Stale = 2 * time.Second
-	// age is how far two Dates may be from what passed between them: one that is stale, and the other of a machine that is ahead.
-	age = Stale + time.Second
-	// soon is how long a session goes on at least that is not closed.
+	// Age is how far the difference of two Dates may be off from the time that passed between them: one is stale,
+	// and the other comes from a machine whose clock is ahead.
+	Age = Stale + time.Second
+	// soon is the least time that an unclosed session is reported to have left.
 	soon = 20 * time.Millisecond
 	// forgotten is how long, in addition to twice its TTL, an unrenewed session is remembered: that of a detached
 	// hold.
 	forgotten = time.Minute
 )
 
-// A stored is what the object of a session, or of its calls, has.
+// A stored is the content of the object of a session, or of its calls.
 type stored struct {
 	V      int   `json:"v"`
 	TTL    int64 `json:"ttl,omitempty"`    // in seconds
-	Count  int64 `json:"count,omitempty"`  // of the renewals, so that no two are the same
-	Calls  int64 `json:"calls,omitempty"`  // that its owner has read
-	Closed bool  `json:"closed,omitempty"` // its entries have ended
+	Count  int64 `json:"count,omitempty"`  // of renewals, so that no two bodies are the same
+	Calls  int64 `json:"calls,omitempty"`  // as last read by its owner; in the calls object, the counter
+	Closed bool  `json:"closed,omitempty"` // the session has ended, and with it its entries
 }
 
 func (v stored) bytes() []byte {
 	v.V = form
 	text, err := json.Marshal(&v)
 	if err != nil {
-		panic(err) // numbers
+		panic(err) // impossible: it has only numbers
 	}
 	return text
 }
 
-// An own session was begun by this process. Its renewals come one after another.
+// An own is a session that this process began. Its renewals are sent one after another.
 type own struct {
 	mu            sync.Mutex
 	ttl           time.Duration
-	version       string // of its object, as far as we know
+	version       string // of its object, as far as known
 	count, calls  int64
 	indeterminate bool // a renewal was not answered
 
-	used store.Instant // when a renewal was sent last; guarded by backend.mu
+	used store.Instant // when a renewal was last sent; guarded by Backend.mu
 }
 
 func (b *Backend) sessionKey(id session.ID) string { return b.Prefix + "s/" + id.String() }
 func (b *Backend) callKey(id session.ID) string    { return b.Prefix + "c/" + id.String() }
 
-// sessionOf is the session that an object is of, by the last part of its key.
+// sessionOf returns the session of an object, by the last part of its key.
 func sessionOf(text string) (id session.ID, ok bool) {
 	if len(text) != 2*len(id) {
 		return id, false
@@ -82,19 +84,19 @@ func sessionOf(text string) (id session.ID, ok bool) {
 
 // SessionTraits implements [session.Backend].
 func (b *Backend) SessionTraits() session.Traits {
-	return session.Traits{Life: session.ByServerClock, MinTTL: MinTTL, MaxTTL: MaxTTL, Tick: time.Second}
+	return session.Traits{Life: session.ByServerClock, MinTTL: MinTTL + b.Late, MaxTTL: MaxTTL, Tick: time.Second}
 }
 
 // Begin implements [session.Backend].
 func (b *Backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
-	if ttl < MinTTL || ttl > MaxTTL || ttl%time.Second != 0 {
+	if ttl < MinTTL+b.Late || ttl > MaxTTL || ttl%time.Second != 0 {
 		return 0, fmt.Errorf("%w: a session of %v", store.ErrInvalid, ttl)
 	}
 	if err := b.Prepare(ctx); err != nil {
 		return 0, err
 	}
 	o, what, conflicts, err := b.put(ctx, b.sessionKey(id), stored{TTL: int64(ttl / time.Second)}.bytes(), "")
-	if err == nil && what != Done && conflicts == 0 { // else it is ours: nobody else writes it so early //mutant:object-begun-after-all
+	if err == nil && what != Done && conflicts == 0 { // else it is ours: no other process writes it so early //mutant:object-begun-after-all
 		err = fmt.Errorf("session %v was begun before", id)
 	}
 	if err != nil {
@@ -105,7 +107,7 @@ func (b *Backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	now := store.Now()
 	maps.DeleteFunc(b.own, func(_ session.ID, o *own) bool { return now > o.used.Add(2*o.ttl+forgotten) }) //mutant:object-ended-session-is-kept
 	b.own[id] = &own{ttl: ttl, version: o.Version, used: now, indeterminate: what != Done}
-	return ttl - margin, nil //mutant:object-times-are-cut
+	return ttl - margin - b.Late, nil //mutant:object-times-are-cut
 }
 
 func (b *Backend) ofOwn(id session.ID) *own {
@@ -196,7 +198,7 @@ func (b *Backend) stored(ctx context.Context, key string) (v stored, o Object, e
 	}
 	err = json.Unmarshal(o.Body, &v)
 	switch where := key + " in " + b.Address; {
-	case v.V > form: // whatever else is in it
+	case v.V > form: // even if the rest cannot be read
 		return v, o, store.NewerFormError(where, v.V, form)
 	case err != nil || v.V < 1:
 		return v, o, fmt.Errorf("%w: %s was not written by holdfast, or is damaged: it was not changed", store.ErrCorrupt, where)
@@ -204,7 +206,8 @@ func (b *Backend) stored(ctx context.Context, key string) (v stored, o Object, e
 	return v, o, nil
 }
 
-// Call implements [session.Backend]. The calls have an object of their own, as to write that of the session would renew it.
+// Call implements [session.Backend]. The call counter has an object of its own, because writing that of the session
+// would renew it.
 func (b *Backend) Call(ctx context.Context, id session.ID) error {
 	if err := b.Prepare(ctx); err != nil {
 		return err
@@ -242,8 +245,8 @@ func (b *Backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 	return out, err
 }
 
-// left is how long a session goes on at least. An expired one is closed first, by a write that no late renewal
-// can overtake.
+// left returns how long, at least, a session still lasts. An expired one is closed first, by a write that no late
+// renewal can overtake.
 func (b *Backend) left(ctx context.Context, id session.ID) (time.Duration, error) {
 	for range maxRaces {
 		v, o, err := b.stored(ctx, b.sessionKey(id))
@@ -283,7 +286,7 @@ func (b *Backend) left(ctx context.Context, id session.ID) (time.Duration, error
 // Doubt implements [session.Doubter].
 func (b *Backend) Doubt(id session.ID) time.Duration { return b.watched.Doubt(id) }
 
-// End implements [session.Backend]. A renewal that is late finds nothing that it could depend on.
+// End implements [session.Backend]. A late renewal fails, because the version that it depends on is gone.
 func (b *Backend) End(ctx context.Context, id session.ID) error {
 	b.disown(id)
 	return b.erase(ctx, id)

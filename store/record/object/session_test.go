@@ -18,7 +18,7 @@ func begin(t *testing.T, b *Backend, ttl time.Duration) session.ID {
 		t.Fatal(err)
 	}
 	if lasts <= 0 {
-		t.Fatalf("a session of %v lasts %v", ttl, lasts)
+		t.Fatalf("a session with a TTL of %v lasts %v", ttl, lasts)
 	}
 	return id
 }
@@ -46,7 +46,7 @@ func TestASessionIsJudgedByTheServersTimeAtAnyCut(t *testing.T) {
 			left := leftOf(t, b, id)
 			if left <= 0 {
 				if passed <= 10*time.Second-margin+time.Second-step || passed > 10*time.Second || passed < said {
-					t.Errorf("begun %v after a full second, it is over after %v; it was said to go on until %v", at, passed, said)
+					t.Errorf("begun %v after a full second: the session ended after %v, and was reported to last until %v", at, passed, said)
 				}
 				break
 			}
@@ -65,10 +65,10 @@ func TestASessionHasEndedForEveryProcess(t *testing.T) {
 	id := begin(t, a, MinTTL)
 	m.passes(MinTTL)
 	if left := leftOf(t, backendOn(t, m), id); left > 0 {
-		t.Fatalf("left: %v", left)
+		t.Fatalf("%v left of a session that has ended", left)
 	}
 	if _, err := a.Renew(t.Context(), id); !errors.Is(err, store.ErrLost) {
-		t.Errorf("a renewal after that: %v, want ErrLost", err)
+		t.Errorf("a later renewal: got %v, want ErrLost", err)
 	}
 }
 
@@ -82,16 +82,16 @@ func TestASessionThatIsRenewedMeanwhileGoesOn(t *testing.T) {
 		if what == "PUT" && strings.Contains(string(body), "closed") {
 			m.meets(nil)
 			if _, err := a.Renew(t.Context(), id); err != nil {
-				t.Errorf("a renewal: %v", err)
+				t.Errorf("renewal: %v", err)
 			}
 		}
 		return 0
 	})
 	if left := leftOf(t, b, id); left <= 0 {
-		t.Error("it is over, though it was renewed")
+		t.Error("the session has ended, although it was renewed")
 	}
 	if _, err := a.Renew(t.Context(), id); err != nil {
-		t.Errorf("a renewal after that: %v", err)
+		t.Errorf("a later renewal: %v", err)
 	}
 }
 
@@ -109,10 +109,10 @@ func TestAnUnansweredRenewalIsFoundAgain(t *testing.T) {
 			return a
 		})
 		if _, err := b.Renew(t.Context(), id); a == lost && !errors.Is(err, errLost) || a == beside && err != nil {
-			t.Errorf("a renewal: %v", err)
+			t.Errorf("renewal: got %v", err)
 		}
 		if _, err := b.Renew(t.Context(), id); err != nil {
-			t.Errorf("the next: %v", err)
+			t.Errorf("the next renewal: %v", err)
 		}
 	}
 }
@@ -136,11 +136,11 @@ func TestASessionIsBegunThoughAnotherRequestIsUnderWay(t *testing.T) {
 			})
 			id := begin(t, b, MinTTL)
 			if _, err := b.Renew(t.Context(), id); err != nil || !met {
-				t.Errorf("its renewal: %v", err)
+				t.Errorf("renewal: %v", err)
 			}
 			m.passes(MinTTL - margin)
 			if left := leftOf(t, backendOn(t, m), id); left <= 0 {
-				t.Error("it is over")
+				t.Error("the session has ended")
 			}
 		})
 	}
@@ -163,14 +163,14 @@ func TestCallsAreCountedAfterTheirObjectIsDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := calls(); n != want {
-			t.Errorf("%d calls, want %d", n, want)
+			t.Errorf("got %d calls, want %d", n, want)
 		}
 		calls() // which writes that it has read them
 		if err := m.Delete(t.Context(), a.callKey(id), ""); err != nil {
 			t.Fatal(err)
 		}
 		if n := calls(); n != want {
-			t.Errorf("%d calls, want %d still", n, want)
+			t.Errorf("after the deletion: got %d calls, want %d", n, want)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestAnUnrenewedSessionIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if begin(t, b, MinTTL); len(b.own) != 2 || b.own[renewed] == nil || b.own[old] != nil {
-		t.Fatalf("%d sessions are kept, want the one that is renewed and the one that was just begun", len(b.own))
+		t.Fatalf("%d sessions are kept, want the renewed one and the new one", len(b.own))
 	}
 }
 
@@ -202,6 +202,6 @@ func TestASessionLastsLessThanItsTTL(t *testing.T) {
 	}
 	m.passes(lasts + time.Second)
 	if left := leftOf(t, b, id); left <= 0 {
-		t.Errorf("its owner counts on %v, and it is over a second after that", lasts)
+		t.Errorf("its process relies on it for %v, but it ended within a second after that", lasts)
 	}
 }

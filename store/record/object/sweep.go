@@ -16,13 +16,13 @@ import (
 // Unused objects are deleted: taken-in notes by the process that took them in, sessions by the process that
 // ends them or finds them expired. A sweep deletes names, and notes and sessions that a crash left.
 
-// deleted is what this process has deleted of inboxes, for a record that says still that it is taken in.
+// deleted holds the notes that this process has deleted, for records that still list them as taken in.
 type deleted struct {
 	mu    sync.Mutex
-	notes map[string]bool // by their version
+	notes map[string]bool // by version
 }
 
-// remembered is of how many notes it is remembered that they are deleted.
+// remembered is how many deleted notes are remembered.
 const remembered = 10_000
 
 func (b *Backend) isDeleted(note string) bool {
@@ -31,14 +31,14 @@ func (b *Backend) isDeleted(note string) bool {
 	return b.deleted.notes[note]
 }
 
-// untilDeleted is the notes that are not known to be deleted. Only the answer to a deletion proves it: a note
-// that is missing in a listing may have arrived right after it.
+// untilDeleted returns the notes that are not known to be deleted. Only the answer to a deletion proves it: a note
+// that a listing lacks may have arrived right after it.
 func (b *Backend) untilDeleted(taken []string) []string {
 	return slices.DeleteFunc(slices.Clone(taken), b.isDeleted) //mutant:object-taken-in-is-forgotten
 }
 
-// delete deletes the objects of taken-in notes, once all notes of an object are. It does not wait for
-// that: if it fails, the next writer of the name deletes them.
+// delete deletes the objects all of whose notes are taken in. It does not wait for that: if it fails, the next
+// writer of the name deletes them.
 func (b *Backend) delete(name string, taken []string) {
 	for id, versions := range whole(taken) {
 		b.behind(func(ctx context.Context) {
@@ -62,14 +62,14 @@ func (b *Backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[r
 	return func(yield func(record.Named, error) bool) { b.list(ctx, unwritten, "", func(string) {}, yield) }
 }
 
-// list yields the names whose keys follow that one. It calls at with each key that it is done with.
+// list yields the names whose keys follow after. It calls at with each key that it has finished.
 func (b *Backend) list(ctx context.Context, unwritten time.Duration, after string, at func(key string), yield func(record.Named, error) bool) {
 	names := b.Prefix + "n/"
 	under := names
 	if unwritten > 0 {
 		under = b.Prefix
 	}
-	for l, err := range b.server.List(ctx, under, after, page) {
+	for l, err := range b.lister.List(ctx, under, after, page) {
 		if err != nil {
 			yield(record.Named{}, err)
 			return
@@ -83,19 +83,19 @@ func (b *Backend) list(ctx context.Context, unwritten time.Duration, after strin
 	}
 }
 
-// one does what is to be done with one that is listed, and reports whether to go on.
+// one handles one listed object, and reports whether to go on.
 func (b *Backend) one(ctx context.Context, unwritten time.Duration, names string, l Object, yield func(record.Named, error) bool) bool {
 	if l.Key == names+keep {
 		return true
 	}
-	if unwritten > 0 && !l.timed() { // of what is old nothing is known //mutant:object-untimed-is-swept
+	if unwritten > 0 && !l.timed() { // its age is unknown //mutant:object-untimed-is-swept
 		return true
 	}
-	if unwritten > 0 && l.Now.Sub(l.Written) < unwritten-time.Second { // its clock is cut to the second //mutant:object-young-listed
+	if unwritten > 0 && l.Now.Sub(l.Written) < unwritten-time.Second { // its times are truncated to the second //mutant:object-young-listed
 		return true
 	}
 	if !strings.HasPrefix(l.Key, names) {
-		b.discard(ctx, l)
+		b.Discard(ctx, l)
 		return true
 	}
 	o, err := b.server.Get(ctx, l.Key)
@@ -119,12 +119,13 @@ func (b *Backend) one(ctx context.Context, unwritten time.Duration, names string
 	return yield(record.Named{Name: string(h.Name), Record: r}, err)
 }
 
-// old reports whether an object was not written for the retention, and longer than what is cut of its times.
-func (b *Backend) old(o Object) bool {
+// Old reports whether an object was not written for longer than the retention, with a second for the truncated
+// times.
+func (b *Backend) Old(o Object) bool {
 	return o.timed() && o.Now.Sub(o.Written) > b.Retention+time.Second //mutant:object-untimed-is-old
 }
 
-// whole is the objects of which all notes are taken in, and the versions of these.
+// whole returns the objects all of whose notes are taken in, with the versions of the notes.
 func whole(taken []string) map[string][]string {
 	all := map[string][]string{}
 	for _, v := range taken {
@@ -137,24 +138,24 @@ func whole(taken []string) map[string][]string {
 	return all
 }
 
-// forget deletes the record of a name that was idle for long, unless notes are there. Only where the server compares and deletes in one
-// step: else a claim that comes right then would be deleted with it.
+// forget deletes the record of a name that was idle for long, unless there are notes. It does so only if the server
+// compares and deletes in one step: otherwise a claim that comes right then would be deleted with it.
 func (b *Backend) forget(ctx context.Context, name string, o Object) {
-	if !b.deletes.Load() || !b.old(o) { //mutant:object-idle-is-kept
+	if !b.deletes.Load() || !b.Old(o) { //mutant:object-idle-is-kept
 		return
 	}
-	for range b.server.List(ctx, b.inboxKey(name), "", 1) { // a note, or an error
+	for range b.lister.List(ctx, b.inboxKey(name), "", 1) { // a note, or an error
 		return
 	}
 	_ = b.server.Delete(ctx, b.recordKey(name), o.Version) // the next sweep tries again
 }
 
-// discard deletes what a crash has left of a session or an inbox, if it is old.
-func (b *Backend) discard(ctx context.Context, l Object) {
+// Discard deletes what a crash has left of a session or an inbox, if it is old.
+func (b *Backend) Discard(ctx context.Context, l Object) {
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(l.Key, b.Prefix), "/")
 	id, isID := sessionOf(rest)
 	switch {
-	case !b.old(l), rest == keep: //mutant:object-keeper-is-kept
+	case !b.Old(l), rest == keep: //mutant:object-keeper-is-kept
 	case kind == "s" && isID:
 		_, _ = b.left(ctx, id) // which deletes an expired one
 	case kind == "c" && isID:

@@ -16,11 +16,13 @@ type trying struct {
 	err  error // set before done is closed
 }
 
-// trialPatience bounds a trial. It may be longer than the caller waits: on a slow link a trial takes longer than an ask.
+// trialPatience is the timeout of a trial. It may exceed the caller's: on a slow link a trial takes longer than an
+// ask.
 const trialPatience = 30 * time.Second
 
-// Prepare makes sure, once, that the server does conditional writes as locks need them. All callers wait for the trial that the first of them
-// begins, and it continues if that one stops waiting. After a failed trial the next caller begins another.
+// Prepare makes sure, once, that the server does conditional writes as locks need them. All callers wait for the
+// trial that the first of them begins, which continues if that caller stops waiting. After a failed trial the next
+// caller begins another.
 func (b *Backend) Prepare(ctx context.Context) error {
 	if b.tried.Load() {
 		return nil
@@ -36,7 +38,7 @@ func (b *Backend) Prepare(ctx context.Context) error {
 		b.trying = t
 		caller := ctx
 		b.tasks.Go(func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), trialPatience) // with the values of the first caller //mutant:object-trial-ends-with-its-caller
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), trialPatience) // keeps the values of the first caller //mutant:object-trial-ends-with-its-caller
 			defer cancel()
 			defer context.AfterFunc(b.ctx, cancel)()
 			err := b.keepDirectories(ctx)
@@ -64,11 +66,12 @@ func (b *Backend) Prepare(ctx context.Context) error {
 // keep is the last part of the key of an object that is never deleted.
 const keep = "keep"
 
-// keepDirectories writes an object into what is a directory on a server that keeps its objects as files. versitygw 1.8 deletes a directory with
-// the last object in it, and some of the writes that come right then it answers as done that are not: a session would not be there, and
-// its owner would count on it. One that is refused, as the object is there, tells for sure that it is.
+// keepDirectories writes an object into each directory, on a server that stores its objects as files. versitygw 1.8
+// deletes a directory with its last object. It then answers some concurrent writes as done that are not: a session
+// would be missing that its owner counts on. A write that is refused, because the object exists, proves that it
+// does.
 func (b *Backend) keepDirectories(ctx context.Context) error {
-	kinds := []string{"s/", "c/", "j/", "n/", "t/"} // the last says that the others are there
+	kinds := []string{"s/", "c/", "j/", "n/", "t/"} // the last one shows that the others exist
 	key := func(i int) string { return b.Prefix + kinds[i] + keep }
 	last := len(kinds) - 1
 	o, err := b.server.Get(ctx, key(last))
@@ -93,15 +96,15 @@ func (b *Backend) keepDirectories(ctx context.Context) error {
 // writers is how many writes of a trial are sent at once.
 const writers = 4
 
-// late is what is wrong with a server that does a write whose condition does not hold.
+// late is the message about a server that does a write whose condition does not hold.
 const late = "a write with %s, which must fail, is done: it does not heed that condition; use a server that does"
 
 func (b *Backend) unfit(format string, args ...any) error {
 	return fmt.Errorf("%w: %s cannot keep locks: %s", store.ErrUnsupported, b.Address, fmt.Sprintf(format, args...))
 }
 
-// trial writes an object of its own as locks do, and checks that each write that must fail does. Many servers
-// that speak the protocol of S3 ignore If-Match, and do the write.
+// trial writes an object of its own as locks do, and checks that each write that must fail does. Many servers that
+// speak the S3 protocol ignore If-Match, and do the write.
 func (b *Backend) trial(ctx context.Context) error {
 	key := b.Prefix + "t/" + rand.Text()
 	defer b.behind(func(ctx context.Context) { _ = b.server.Delete(ctx, key, "") })
@@ -154,11 +157,11 @@ func (b *Backend) trial(ctx context.Context) error {
 	return b.oneClock(ctx, key, etag, began)
 }
 
-// looks is how often it is looked whether the clocks are one.
+// looks is how often oneClock compares the clocks.
 const looks = 4
 
-// oneClock reads what was just written, and sees that its times are of one clock. A server that makes a new Date each second has an old one
-// for a moment after it was stopped: so it is looked again.
+// oneClock reads an object that was just written, and checks that its times are from one clock. A server that makes
+// a new Date each second has an old one for a moment after it was stopped, so oneClock tries again.
 func (b *Backend) oneClock(ctx context.Context, key, version string, began store.Instant) error {
 	written := store.Now()
 	for look := 1; ; look++ {
@@ -184,9 +187,9 @@ func (b *Backend) oneClock(ctx context.Context, key, version string, began store
 	}
 }
 
-// Timed reports whether the answers to the trial had the server's time, and when an object was written.
+// Timed reports whether the answers to the trial had the server's time, and the time when an object was written.
 func (b *Backend) Timed() bool { return b.timed.Load() }
 
-// clocks is how much the Date of an answer may differ from the Last-Modified of an object written at that moment: a second, and what is lost as
-// both are cut to the second.
+// clocks is how much the Date of an answer may differ from the Last-Modified of an object written at that moment: a
+// second, plus the truncation of both to the second.
 const clocks = time.Second + Stale

@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// A listing of objects is billed as a write. So of all processes that share a prefix one lists all objects, once an hour. An object says when
-// that was last, by its own time. A process that finds it older than an hour writes it again, by a conditional write, and then sweeps.
+// A listing of objects is billed as a write. So of all processes that share a prefix, only one lists all objects,
+// once an hour. The age of an object says when that was last. A process that finds it older than an hour rewrites it
+// by a conditional write, and then sweeps.
 
 // SweepEvery is how often one of all processes sweeps what crashes have left.
 const SweepEvery = time.Hour
@@ -21,7 +22,7 @@ const SweepEvery = time.Hour
 // A turn is the content of the object that says when the newest sweep was.
 type turn struct {
 	V     int    `json:"v"`
-	Rev   string `json:"rev"`             // drawn, so that no two are the same
+	Rev   string `json:"rev"`             // random, so that no two bodies are the same
 	After string `json:"after,omitempty"` // if a sweep was interrupted: the last key that it reached. The next continues there
 }
 
@@ -31,7 +32,7 @@ type turnTaker struct {
 	next store.Instant
 }
 
-// due reports whether it is time to read the object, and then is false for an hour.
+// due reports whether it is time to read the object. If so, it returns false for the next hour.
 func (t *turnTaker) due() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,8 +53,16 @@ func (t *turnTaker) in(d time.Duration) {
 
 // Sweep implements [record.Sweeper].
 func (b *Backend) Sweep(ctx context.Context, unwritten time.Duration) iter.Seq2[record.Named, error] {
+	return b.SweepBy(ctx, func(after string, at func(key string), yield func(record.Named, error) bool) {
+		b.list(ctx, unwritten, after, at, yield)
+	})
+}
+
+// SweepBy is Sweep with the caller's listing. list yields the names whose keys follow after, and calls at with each key
+// that it has finished.
+func (b *Backend) SweepBy(ctx context.Context, list func(after string, at func(key string), yield func(record.Named, error) bool)) iter.Seq2[record.Named, error] {
 	return func(yield func(record.Named, error) bool) {
-		if !b.tried.Load() || !b.turns.due() { // a process that only reads writes nothing //mutant:object-who-looks-sweeps
+		if !b.tried.Load() || !b.turns.due() { // a process that only reads must write nothing //mutant:object-who-looks-sweeps
 			return
 		}
 		from, version, own := b.turn(ctx)
@@ -61,7 +70,7 @@ func (b *Backend) Sweep(ctx context.Context, unwritten time.Duration) iter.Seq2[
 			return
 		}
 		whole, last := true, from
-		b.list(ctx, unwritten, from, func(key string) { last = key }, func(n record.Named, err error) bool {
+		list(from, func(key string) { last = key }, func(n record.Named, err error) bool {
 			whole = yield(n, err) && (err == nil || store.Definite(err)) // an object that cannot be read is skipped //mutant:object-sweep-passes-over
 			return whole
 		})
@@ -69,7 +78,7 @@ func (b *Backend) Sweep(ctx context.Context, unwritten time.Duration) iter.Seq2[
 			last = ""
 		}
 		if last != from {
-			b.behind(func(ctx context.Context) { _, _, _ = b.server.Put(ctx, b.turnKey(), turnAt(last), version) }) // otherwise the next begins where this one did //mutant:object-sweep-goes-on
+			b.behind(func(ctx context.Context) { _, _, _ = b.server.Put(ctx, b.turnKey(), turnAt(last), version) }) // if this fails, the next sweep begins where this one did //mutant:object-sweep-goes-on
 		}
 	}
 }
@@ -79,19 +88,20 @@ func (b *Backend) turnKey() string { return b.Prefix + "w/sweep" }
 func turnAt(after string) []byte {
 	text, err := json.Marshal(turn{V: form, Rev: rand.Text(), After: after})
 	if err != nil {
-		panic(err) // text
+		panic(err) // impossible: it has only text
 	}
 	return text
 }
 
-// turn reports whether this process is to sweep now. Then the object was written, and version is its version.
+// turn reports whether this process must sweep now. If so, it has written the object, and version is the new
+// version.
 func (b *Backend) turn(ctx context.Context) (after, version string, own bool) {
 	o, err := b.server.Get(ctx, b.turnKey())
 	var t turn
 	switch {
-	case err != nil || o.Now.IsZero(): // without its time nothing is swept
+	case err != nil || o.Now.IsZero(): // no sweep without the server's time
 		return "", "", false
-	case o.Version == "": // nobody has swept yet
+	case o.Version == "": // no process has swept yet
 	case json.Unmarshal(o.Body, &t) != nil || t.V != form || o.Written.IsZero():
 		return "", "", false
 	case o.Now.Sub(o.Written) < SweepEvery: //mutant:object-turn-of-another

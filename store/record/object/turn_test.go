@@ -57,10 +57,10 @@ func TestAllProcessesTogetherListOnceAnHour(t *testing.T) {
 			m.passes(time.Minute)
 		}
 		if n := m.requests("LIST locks/"); n < 23 || n > 25 {
-			t.Errorf("they have listed all %d times in a day, want 24", n)
+			t.Errorf("all objects were listed %d times in a day, want about 24", n)
 		}
 		if n := len(m.asked) - before; n > 25*(len(all)*2+3) {
-			t.Errorf("they have sent %d requests for it", n)
+			t.Errorf("the turns took %d requests, too many", n)
 		}
 	})
 }
@@ -77,7 +77,7 @@ func TestStoresSweepInTurns(t *testing.T) {
 			m.passes(time.Minute)
 		}
 		if n := m.requests("LIST locks/"); n < 2 || n > 4 {
-			t.Errorf("they have listed all %d times in three hours, want 3", n)
+			t.Errorf("all objects were listed %d times in three hours, want about 3", n)
 		}
 	})
 }
@@ -95,7 +95,7 @@ func TestOfTwoThatComeToSweepOneDoes(t *testing.T) {
 	})
 	sweepOf(t, a)
 	if n := m.requests("LIST locks/"); n != 1 {
-		t.Errorf("all is listed %d times, want once", n)
+		t.Errorf("all objects were listed %d times, want once", n)
 	}
 }
 
@@ -126,10 +126,10 @@ func TestASweepGoesOnWhereTheOneBeforeEnded(t *testing.T) {
 		m.passes(SweepEvery)
 	}
 	if len(seen) != names {
-		t.Errorf("three sweeps of ten names have seen %d of %d", len(seen), names)
+		t.Errorf("three sweeps of ten names each saw %d of %d names", len(seen), names)
 	}
 	if n := sweepOf(t, backendOn(t, m)); n != names {
-		t.Errorf("once one has seen the last the next begins anew: it sees %d, want %d", n, names)
+		t.Errorf("after the last name the next sweep starts again: it sees %d names, want %d", n, names)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestASweepPassesOverWhatCannotBeRead(t *testing.T) {
 		}
 	}
 	if b.Finish(); foreign != 1 || names != 1 {
-		t.Errorf("it yields %d that cannot be read and %d names, want one each", foreign, names)
+		t.Errorf("it yields %d unreadable and %d readable names, want one each", foreign, names)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestASweepThatFailsIsDoneAgain(t *testing.T) {
 	b.Finish()
 	m.passes(SweepEvery)
 	if n := sweepOf(t, backendOn(t, m)); n != 1 {
-		t.Errorf("the next is told %d names, want 1", n)
+		t.Errorf("the next sweep sees %d names, want 1", n)
 	}
 }
 
@@ -181,11 +181,11 @@ func TestAReaderSweepsNothing(t *testing.T) {
 	load(t, b)
 	sweepOf(t, b)
 	if n := m.requests("LIST locks/") - m.requests("LIST locks/j/") + m.requests("PUT"); n > 0 {
-		t.Errorf("it has listed all, or written: %q", m.asked)
+		t.Errorf("a store that only reads listed all, or wrote: %q", m.asked)
 	}
 	swap(t, b, record.Record{}, false)
 	if sweepOf(t, b); m.requests("LIST locks/")-m.requests("LIST locks/j/") != 1 {
-		t.Errorf("once it has written it does not sweep: %q", m.asked)
+		t.Errorf("a store that has written does not sweep: %q", m.asked)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestATrialServesAllThatComeMeanwhile(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		if err := b.Prepare(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("the first: %v, want the end of its context", err)
+			t.Fatalf("the first: got %v, want the end of its context", err)
 		}
 		for range 3 {
 			if err := b.Prepare(t.Context()); err != nil {
@@ -211,7 +211,7 @@ func TestATrialServesAllThatComeMeanwhile(t *testing.T) {
 		}
 		b.Finish()
 		if n := m.requests("PUT locks/t/") - m.requests("PUT locks/t/keep"); n != 2*writers+3 {
-			t.Errorf("%d writes of trials, want those of one, %d", n, 2*writers+3)
+			t.Errorf("got %d writes of trials, want those of one, %d", n, 2*writers+3)
 		}
 	})
 }
@@ -236,9 +236,9 @@ func TestATrialLooksAgainAtAServerThatWasStopped(t *testing.T) {
 				defer b.Close()
 				switch err := b.Prepare(t.Context()); {
 				case name == "stopped" && (err != nil || reads != looks):
-					t.Errorf("%v after %d looks", err, reads)
+					t.Errorf("got %v after %d reads", err, reads)
 				case name == "two_clocks" && (!errors.Is(err, store.ErrUnsupported) || reads != looks):
-					t.Errorf("%v after %d looks, want an ErrUnsupported", err, reads)
+					t.Errorf("got %v after %d reads, want ErrUnsupported", err, reads)
 				}
 			})
 		})
@@ -264,12 +264,12 @@ func TestNoDirectoryOfObjectsIsEverEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	if kept := m.kept(); !slices.Equal(kept, keepers) {
-		t.Errorf("there are %q, want %q", kept, keepers)
+		t.Errorf("%q are kept, want %q", kept, keepers)
 	}
 	m.meets(nil)
 	writes := m.requests("PUT")
 	if backendOn(t, m); m.requests("PUT")-writes != 2*writers+3 {
-		t.Errorf("the next process writes %d times before its trial of %d", m.requests("PUT")-writes-2*writers-3, 2*writers+3)
+		t.Errorf("the next process writes %d times before its trial of %d, want none", m.requests("PUT")-writes-2*writers-3, 2*writers+3)
 	}
 }
 
@@ -285,7 +285,7 @@ func TestATrialThatFailedIsRepeated(t *testing.T) {
 		return 0
 	})
 	if err := b.Prepare(t.Context()); err == nil || store.Definite(err) {
-		t.Fatalf("%v, want it not answered", err)
+		t.Fatalf("got %v, want an indeterminate error", err)
 	}
 	m.meets(nil)
 	if err := b.Prepare(t.Context()); err != nil {
@@ -305,7 +305,7 @@ func TestATrialEndsWithItsStore(t *testing.T) {
 		began := time.Now()
 		b.Close()
 		if took := time.Since(began); took > 0 {
-			t.Errorf("it took %v to close", took)
+			t.Errorf("Close took %v, want no time", took)
 		}
 	})
 }

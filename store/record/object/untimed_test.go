@@ -38,24 +38,24 @@ func TestWithoutAClockASessionIsWatchedForItsTTL(t *testing.T) {
 		id := begin(t, a, MinTTL)
 		time.Sleep(time.Hour)
 		if left := leftOf(t, b, id); left != MinTTL || b.Doubt(id) != MinTTL {
-			t.Fatalf("left: %v, in doubt for %v, want %v", left, b.Doubt(id), MinTTL)
+			t.Fatalf("%v left, in doubt for %v, want %v for both", left, b.Doubt(id), MinTTL)
 		}
 		time.Sleep(MinTTL - time.Second)
 		if _, err := a.Renew(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 		if left := leftOf(t, b, id); left != MinTTL || b.Doubt(id) != 0 {
-			t.Fatalf("left: %v, in doubt for %v, of one that was renewed", left, b.Doubt(id))
+			t.Fatalf("a session that was renewed: %v left, in doubt for %v", left, b.Doubt(id))
 		}
 		time.Sleep(MinTTL)
 		if left := leftOf(t, b, id); left > 0 || b.Doubt(id) != 0 {
-			t.Fatalf("left: %v, in doubt for %v, of one that is over", left, b.Doubt(id))
+			t.Fatalf("a session that has ended: %v left, in doubt for %v", left, b.Doubt(id))
 		}
 		if _, err := a.Renew(t.Context(), id); !errors.Is(err, store.ErrLost) {
-			t.Errorf("a renewal after that: %v, want ErrLost", err)
+			t.Errorf("a later renewal: got %v, want ErrLost", err)
 		}
 		if left := leftOf(t, backendOn(t, m), id); left > 0 {
-			t.Errorf("left: %v for who comes then", left)
+			t.Errorf("for a process that comes later %v are left", left)
 		}
 	})
 }
@@ -71,13 +71,13 @@ func TestWithoutAClockASessionThatIsRenewedMeanwhileGoesOn(t *testing.T) {
 			if what == "PUT" && strings.Contains(string(body), "closed") {
 				m.meets(nil)
 				if _, err := a.Renew(t.Context(), id); err != nil {
-					t.Errorf("a renewal: %v", err)
+					t.Errorf("renewal: %v", err)
 				}
 			}
 			return 0
 		})
 		if left := leftOf(t, b, id); left != MinTTL || b.Doubt(id) != 0 {
-			t.Errorf("left: %v, in doubt for %v, though it was renewed", left, b.Doubt(id))
+			t.Errorf("a session that was renewed: %v left, in doubt for %v", left, b.Doubt(id))
 		}
 	})
 }
@@ -95,7 +95,7 @@ func TestWithoutAClockASessionEndsForItsOwnerFirst(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		if took := store.Now().Sub(began); took <= lasts || took > MinTTL+time.Second {
-			t.Errorf("it is over after %v, and its owner counts on %v", took, lasts)
+			t.Errorf("the session ended after %v, but its process relies on %v", took, lasts)
 		}
 	})
 }
@@ -109,7 +109,7 @@ func TestASessionIsJudgedByEitherTime(t *testing.T) {
 		for range 20 { // it is renewed all the time
 			m.silent = []string{"", "Date"}[len(m.asked)%2]
 			if left := leftOf(t, b, id); left <= 0 {
-				t.Fatal("it is over, though it is renewed")
+				t.Fatal("the session has ended, although it is renewed")
 			}
 			time.Sleep(MinTTL / 2)
 			m.passes(MinTTL / 2)
@@ -122,7 +122,7 @@ func TestASessionIsJudgedByEitherTime(t *testing.T) {
 		m.passes(MinTTL)
 		m.silent = ""
 		if left := leftOf(t, b, id); left > 0 || b.Doubt(id) != 0 {
-			t.Errorf("left: %v, in doubt for %v, of one that is over by the server's time", left, b.Doubt(id))
+			t.Errorf("a session that has ended by the server's time: %v left, in doubt for %v", left, b.Doubt(id))
 		}
 	})
 }
@@ -167,7 +167,7 @@ func TestACronOfTriesGetsWhatADeadProcessHeldWithoutServerTime(t *testing.T) {
 			defer holder.Close()
 			h, a := asks(t, holder, func(c *store.Claim) { c.TTL = ttl })
 			if !a.Granted {
-				t.Fatal("refused")
+				t.Fatal("the first claim was refused")
 			}
 			h.TTL = ttl
 			go func() {
@@ -190,14 +190,14 @@ func TestACronOfTriesGetsWhatADeadProcessHeldWithoutServerTime(t *testing.T) {
 					break
 				}
 				if refused++; refused > 20 {
-					t.Fatal("it is not granted")
+					t.Fatal("refused too often after the death of the holder")
 				}
 			}
 			if killed.IsZero() {
-				t.Fatal("granted beside one that lives")
+				t.Fatal("granted while the holder lives")
 			}
 			if took := time.Since(killed); took > ttl+time.Second+period {
-				t.Errorf("granted after %v, want a TTL, a second and a period of %v", took, period)
+				t.Errorf("granted after %v, want at most the TTL, a second and a period of %v", took, period)
 			}
 		})
 	}
@@ -219,7 +219,7 @@ func TestTheSweepDeletesNothingWithoutServerTime(t *testing.T) {
 		}
 		b.Finish()
 		if after := m.keys(); !slices.Equal(after, before) {
-			t.Errorf("left: %q, and before %q", after, before)
+			t.Errorf("the sweep deleted keys: got %q, before %q", after, before)
 		}
 	})
 }
@@ -235,7 +235,7 @@ func TestAServerWithoutTimeHasNoMinimumHoldAndNoLockDelay(t *testing.T) {
 			c := store.Claim{Name: "b", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Hour, PositionTTL: store.MaxPositionTTL}
 			with(&c)
 			if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "time") {
-				t.Errorf("%v, want an ErrUnsupported that says why", err)
+				t.Errorf("got %v, want ErrUnsupported that names the time", err)
 			}
 		}
 	})

@@ -17,7 +17,7 @@ import (
 // A Fate is what happens to one request.
 type Fate int
 
-// The kinds of Fate. Who sends a request that is not answered gets [ErrNoAnswer] at once.
+// The kinds of Fate. The sender of a request that is not answered gets [ErrNoAnswer] at once, except with Hangs.
 const (
 	Answered   Fate = iota // it is done, and answered
 	Lost                   // it is never done, and not answered
@@ -30,12 +30,12 @@ const (
 // ErrNoAnswer is the error of an unanswered request. It is not definite.
 var ErrNoAnswer = errors.New("the server has not answered")
 
-// An Op says what a request is.
+// An Op is the kind of a request.
 type Op string
 
-// The requests of a Client. A Join is one only where Options say that it is apart, and so is an
-// Inbox where the two halves of a Load are; a Notify is the delivery of one notification. Where sessions are judged by one's own clock a
-// Left is a ReadSession for each, and a CloseSession of what has ended.
+// The requests of a Client. A Join is a request of its own only with Options.Apart, and an Inbox only with
+// Options.Halves. A Notify is the delivery of one notification. With session.ByOwnClock, a Left is a ReadSession for
+// each session, and a CloseSession for each that has ended.
 const (
 	OpLoad         Op = "load"
 	OpInbox        Op = "inbox"
@@ -71,7 +71,7 @@ type Client struct {
 	close context.CancelFunc
 	link  link
 
-	server    atomic.Int64 // which has answered last; 0: unknown
+	server    atomic.Int64 // the one that answered last; 0: unknown
 	unchanged session.Unchanged
 
 	mu   sync.Mutex
@@ -92,16 +92,16 @@ func (m *Memory) Client() *Client {
 	return c
 }
 
-// Fates has f called for each request of this client, and each notification to it, before
-// anything is done; nil: all are answered. f may block, and may use the server by way of other
-// clients: so a test does what it wants at a point between two requests.
+// Fates sets f to be called for each request of this client, and each notification to it, before anything is done;
+// nil: all are answered. f may block, and may use the server through other clients. So a test can act between two
+// requests.
 func (c *Client) Fates(f func(Request) Fate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fate = f
 }
 
-// Cut cuts the connection: requests are lost, and so are notifications, until Mend.
+// Cut cuts the connection: requests and notifications are lost until Mend.
 func (c *Client) Cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +116,7 @@ func (c *Client) Mend() {
 	c.again()
 }
 
-// again notifies all listeners of a new connection.
+// again sends all listeners the notification of a new connection.
 func (c *Client) again() {
 	c.m.mu.Lock()
 	var all []*listener
@@ -145,7 +145,7 @@ func (c *Client) met(q Request) Fate {
 	return fate(q)
 }
 
-// send has a request done at the server, or whatever its fate is.
+// send sends a request to the server, and applies its fate.
 func send[T any](ctx context.Context, c *Client, q Request, do func() T) (out T, err error) {
 	if err := ctx.Err(); err != nil { //mutant:recordtest-context-first
 		return out, err
@@ -203,7 +203,7 @@ func (c *Client) hear(l *listener, n record.Notification) {
 	}
 }
 
-// failed is the error of a request that was answered with one.
+// failed returns the error of a request: err, or else the one in the answer.
 func failed(err, answer error) error {
 	if err != nil {
 		return err

@@ -16,16 +16,16 @@ var closePromises = []promise{
 	{name: "Close of a backend on a frozen server returns", run: frozenClose, frozen: true},
 	{name: "Close ends what awaits", run: closeEndsAwait, await: true},
 	{name: "Close ends what listens", run: closeEndsListen, notify: true},
-	{name: "what a backend says of itself does not change", run: saysTheSame},
+	{name: "a backend describes itself the same each time", run: saysTheSame},
 }
 
-// A method asks the server.
+// A method is one that asks the server.
 type method struct {
 	name string
 	call func(context.Context) error
 }
 
-// methods are all that do, End last.
+// methods returns all such methods, End last.
 func (t *trial) methods(b record.Backend, id session.ID) []method {
 	return []method{
 		{"Load", func(ctx context.Context) error { _, err := b.Load(ctx, fresh()); return err }},
@@ -64,7 +64,7 @@ func (t *trial) returns(what string, ctx context.Context, f func(context.Context
 	case err := <-done:
 		return err
 	case <-time.After(patience):
-		t.Fatalf("%s goes on after its context has ended", what)
+		t.Fatalf("%s does not return after its context has ended", what)
 		return nil
 	}
 }
@@ -81,7 +81,7 @@ func contextEnded(t *trial) {
 			continue // it may be sent
 		}
 		if err := t.returns(what, ctx, m.call); err == nil || errors.Is(err, store.ErrLost) {
-			t.Errorf("%s with a context that has ended: %v", what, err)
+			t.Errorf("%s with a context that has ended: got %v", what, err)
 		}
 	}
 	t.renew(b, id)
@@ -96,7 +96,7 @@ func frozenCalls(t *trial) {
 		what := m.name
 		ctx, cancel := context.WithTimeout(t.ctx, moment)
 		if err := t.returns(what, ctx, m.call); err == nil || errors.Is(err, store.ErrLost) {
-			t.Errorf("%s on a frozen server: %v", what, err)
+			t.Errorf("%s on a frozen server: got %v", what, err)
 		}
 		cancel()
 	}
@@ -139,7 +139,7 @@ func closeEndsAwait(t *trial) {
 	select {
 	case <-done:
 	case <-time.After(patience):
-		t.Fatal("Await goes on after Close")
+		t.Fatal("Await does not return after Close")
 	}
 }
 
@@ -156,7 +156,7 @@ func closeEndsListen(t *trial) {
 	last := granted(name, stays.p, 2)
 	t.notify(a, name, granted(name, e.p, 2), last)
 	t.hears(stays, last)
-	t.never("a backend that was closed delivers notifications", func() bool { return len(e.all()) > before })
+	t.never("a closed backend delivers notifications", func() bool { return len(e.all()) > before })
 }
 
 func saysTheSame(t *trial) {
@@ -164,20 +164,20 @@ func saysTheSame(t *trial) {
 	for range 3 {
 		for _, one := range []record.Backend{a, b} {
 			if one.Traits() != t.traits {
-				t.Errorf("Traits: %+v, and %+v before", one.Traits(), t.traits)
+				t.Errorf("Traits: got %+v, and %+v before", one.Traits(), t.traits)
 			}
 			if one.SessionTraits() != t.sessions {
-				t.Errorf("SessionTraits: %+v, and %+v before", one.SessionTraits(), t.sessions)
+				t.Errorf("SessionTraits: got %+v, and %+v before", one.SessionTraits(), t.sessions)
 			}
 		}
 		t.write(a, fresh(), "x")
 	}
 	if d := a.Describe(); d.Store == "" || d.Store != b.Describe().Store || d.Crash == "" || d.Store != a.Describe().Store {
-		t.Errorf("Describe: %+v", d)
+		t.Errorf("Describe: got %+v", d)
 	}
 	for _, f := range a.Check(t.ctx) {
 		if f.About == "" || f.Found == "" && f.Err == nil {
-			t.Errorf("Check: %+v", f)
+			t.Errorf("Check: got %+v", f)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Counts are requests, by kind. Its methods are safe for concurrent use.
+// Counts counts requests by kind. Its methods are safe for concurrent use.
 type Counts struct {
 	mu sync.Mutex
 	of map[string]int
@@ -39,7 +39,7 @@ func (c *Counts) forget() {
 	clear(c.of)
 }
 
-// each is how many there were for each of n, in all and by kind.
+// each returns how many requests there were for each of n, in all and by kind.
 func (c *Counts) each(n int) (all float64, kinds string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +52,7 @@ func (c *Counts) each(n int) (all float64, kinds string) {
 	return all, strings.Join(parts, ", ")
 }
 
-// CrowdSize is how many come at once in a test of a crowd: HOLDFAST_TEST_CROWD, or few.
+// CrowdSize is the number of processes in a test of a crowd: HOLDFAST_TEST_CROWD, or few.
 func CrowdSize(few int) int {
 	if n, err := strconv.Atoi(os.Getenv("HOLDFAST_TEST_CROWD")); err == nil {
 		return n
@@ -60,10 +60,10 @@ func CrowdSize(few int) int {
 	return few
 }
 
-// Crowd has n processes come at once for one name. open returns the store of each, on a client of
-// its own. Each is in the lock for a millisecond, once. It fails if two are in it together, and returns
-// how many requests there were for each lock, from the first request of a process on, and how many
-// calls had no answer in time, as can be where the machine is too slow for them: then they ask again.
+// Crowd has n processes ask for one name at once. open returns the store of each, on a client of its own. Each holds
+// the lock once, for a millisecond. Crowd fails if two hold it together. It returns how many requests there were for
+// each lock, from the first request of a process on, and how many calls had no answer in time, as happens on a
+// machine that is too slow; those processes ask again.
 func Crowd(t *testing.T, n int, counts *Counts, open func(t *testing.T) store.Store) (each float64, unanswered int) {
 	t.Helper()
 	var failed atomic.Int64
@@ -118,7 +118,7 @@ func Crowd(t *testing.T, n int, counts *Counts, open func(t *testing.T) store.St
 				return
 			}
 			if other := inside.Swap(lease); other != nil && other.Valid() && lease.Valid() {
-				t.Error("two are in it")
+				t.Error("two processes hold the lock")
 			}
 			time.Sleep(time.Millisecond)
 			inside.CompareAndSwap(lease, nil)

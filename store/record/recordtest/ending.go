@@ -25,12 +25,12 @@ func endedForAll(t *trial) {
 	a, b := t.open(), t.open()
 	id := t.session(a)
 	if left := t.left(b, id); left <= 0 {
-		t.Fatalf("Left of a session that was just begun: %v", left)
+		t.Fatalf("Left of a session that was just begun: got %v", left)
 	}
 	t.end(a, id)
 	for _, from := range []record.Backend{b, a, t.open()} {
 		if left := t.left(from, id); left > 0 {
-			t.Errorf("Left of a session that was ended: %v", left)
+			t.Errorf("Left of a session that was ended: got %v", left)
 		}
 	}
 }
@@ -41,7 +41,7 @@ func endedAgain(t *trial) {
 	for range 3 {
 		t.end(a, id)
 		if left := t.left(b, id); left > 0 {
-			t.Errorf("Left of a session that was ended: %v", left)
+			t.Errorf("Left of a session that was ended: got %v", left)
 		}
 	}
 }
@@ -52,11 +52,11 @@ func endedLapsed(t *trial) {
 	t.lapsed(b, id, t.short())
 	t.end(a, id)
 	if left := t.left(b, id); left > 0 {
-		t.Errorf("Left of a session that was ended: %v", left)
+		t.Errorf("Left of a session that was ended: got %v", left)
 	}
 }
 
-// await runs Await until it is true that the session has ended.
+// await runs Await until the session has really ended.
 func (t *trial) await(b record.Backend, id session.ID) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -83,7 +83,7 @@ func (t *trial) reported(done <-chan error) {
 			t.Errorf("Await: %v", err)
 		}
 	case <-time.After(patience):
-		t.Fatalf("after %v still not: the end of a session is told", patience)
+		t.Fatalf("after %v still not: Await returns", patience)
 	}
 }
 
@@ -123,13 +123,13 @@ func awaitContext(t *trial) {
 		ended := ctx.Err() != nil
 		cancel()
 		if err != nil && !ended {
-			t.Fatalf("Await of a session that lives: %v", err)
+			t.Fatalf("Await of a living session: got %v", err)
 		}
 		if err != nil {
 			return
 		}
 	}
-	t.Error("Await of a session that lives returns nil each time")
+	t.Error("Await of a living session returns nil each time")
 }
 
 func awaitUnsupported(t *trial) {
@@ -138,6 +138,6 @@ func awaitUnsupported(t *trial) {
 	}
 	b := t.open()
 	if err := b.Await(t.ctx, newSession()); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("Await: %v, want store.ErrUnsupported", err)
+		t.Errorf("Await: got %v, want store.ErrUnsupported", err)
 	}
 }

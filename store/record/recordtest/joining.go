@@ -35,10 +35,10 @@ func refusedJoins(t *trial) {
 	}
 	r := t.load(b, name)
 	if len(r.Inbox) != 1 || r.Inbox[0].Key != n.Key || string(r.Inbox[0].Data) != "n" {
-		t.Errorf("Load: notes %v, want %v", keys(r.Inbox), n.Key)
+		t.Errorf("Load: got notes %v, want %v", keys(r.Inbox), n.Key)
 	}
 	if !has(r, "x") || r.Version != was.Version {
-		t.Errorf("Load: %s, want %s", describe(r), describe(was))
+		t.Errorf("Load: got %s, want %s", describe(r), describe(was))
 	}
 }
 
@@ -49,10 +49,10 @@ func lostJoins(t *trial) {
 	s := t.joining(name, t.session(a), 0, n)
 	s.Lost = true
 	if out := t.swap(a, s); out.Done || !out.Joined {
-		t.Errorf("a Join of a Swap that was refused before: %+v", out)
+		t.Errorf("a Join of a Swap that was refused before: got %+v", out)
 	}
 	if r := t.load(a, name); len(r.Inbox) != 1 || r.Inbox[0].Key != n.Key || !has(r, "x") || r.Version != was.Version {
-		t.Errorf("Load: %s, notes %v", describe(r), keys(r.Inbox))
+		t.Errorf("Load: got %s, notes %v", describe(r), keys(r.Inbox))
 	}
 }
 
@@ -61,18 +61,18 @@ func doneDoesNotJoin(t *trial) {
 	s := t.joining(name, t.session(a), 0, note("n"))
 	s.Old, s.Data = t.write(a, name, "x"), []byte("done")
 	if out := t.swap(a, s); !out.Done || out.Joined {
-		t.Errorf("a Swap with a Join, on what is there: %+v", out)
+		t.Errorf("a Swap with a Join, on the newest version: got %+v", out)
 	}
 	if r := t.load(a, name); len(r.Inbox) > 0 {
-		t.Errorf("Load: %s, though the Swap was done", describe(r))
+		t.Errorf("Load: got %s, although the Swap was done", describe(r))
 	}
-	// The first of a name, too.
+	// The first join of a name, too.
 	first := t.joining(fresh(), t.session(a), 0, note("n"))
 	if out := t.swap(a, first); !out.Done || out.Joined {
-		t.Errorf("the first Swap of a name, with a Join: %+v", out)
+		t.Errorf("the first Swap of a name, with a Join: got %+v", out)
 	}
 	if r := t.load(a, first.Name); len(r.Inbox) > 0 {
-		t.Errorf("Load: %s, though the Swap was done", describe(r))
+		t.Errorf("Load: got %s, although the Swap was done", describe(r))
 	}
 }
 
@@ -86,7 +86,7 @@ func largestJoin(t *trial) {
 	t.joined(a, name, t.session(a), notes...)
 	r := t.load(b, name)
 	if !slices.Equal(keys(r.Inbox), keys(notes)) {
-		t.Fatalf("Load: %d notes %v, want %v", len(r.Inbox), keys(r.Inbox), keys(notes))
+		t.Fatalf("Load: got %d notes %v, want %v", len(r.Inbox), keys(r.Inbox), keys(notes))
 	}
 	for i, n := range r.Inbox {
 		if string(n.Data) != string(notes[i].Data) {
@@ -102,7 +102,7 @@ func joinChangesNoVersion(t *trial) {
 	for range 3 {
 		t.joined(b, name, id, note("n"))
 		if r := t.load(a, name); r.Version != was.Version {
-			t.Fatalf("a Join has made version %q of %q", r.Version, was.Version)
+			t.Fatalf("a Join created version %q after %q", r.Version, was.Version)
 		}
 	}
 }
@@ -113,10 +113,10 @@ func joinDisturbsNoSwap(t *trial) {
 	n := note("n")
 	t.joined(b, name, t.session(b), n)
 	if out := t.swap(a, record.Swap{Name: name, Old: old, Data: []byte("y")}); !out.Done {
-		t.Error("a Swap is refused, as somebody has joined")
+		t.Error("a Swap is refused because of a Join")
 	}
 	if r := t.load(b, name); !has(r, "y") || len(r.Inbox) != 1 || r.Inbox[0].Key != n.Key {
-		t.Errorf("Load: %s, want %q and the note", describe(r), "y")
+		t.Errorf("Load: got %s, want %q and the note", describe(r), "y")
 	}
 }
 
@@ -127,15 +127,15 @@ func joinTellsInbox(t *trial) {
 	t.joined(b, name, t.session(b), first)
 	out := t.join(a, name, t.session(a), 0, second)
 	if want := []string{first.Key, second.Key}; out.Inbox && !slices.Equal(keys(out.Now.Inbox), want) {
-		t.Errorf("a Join tells notes %v, want %v", keys(out.Now.Inbox), want)
+		t.Errorf("a Join returns notes %v, want %v", keys(out.Now.Inbox), want)
 	}
 	if out.Current && (!has(out.Now, "x") || out.Now.Version != t.load(b, name).Version) {
-		t.Errorf("a Join tells %s", describe(out.Now))
+		t.Errorf("a Join returns %s", describe(out.Now))
 	}
 }
 
-// Some write, taking in what is there, others join: each note is taken in once, and in the order of
-// those who left it.
+// Some processes write and take in the notes, others join: each note is taken in once, in the order of the joins of
+// its process.
 func joinsBesideSwaps(t *trial) {
 	name := fresh()
 	t.write(t.open(), name, ".")
@@ -152,7 +152,7 @@ func joinsBesideSwaps(t *trial) {
 				default:
 				}
 				if err := takeIn(t.ctx, b, name); err != nil {
-					t.Errorf("beside others: %v", err)
+					t.Errorf("take in, while others join: %v", err)
 					return
 				}
 			}
@@ -168,7 +168,7 @@ func joinsBesideSwaps(t *trial) {
 				s := t.joining(name, id, 0, n)
 				out, err := b.Swap(t.ctx, &s)
 				if err != nil || !out.Joined {
-					t.Errorf("a Join beside swaps: %+v, %v", out, err)
+					t.Errorf("a Join during swaps: got %+v, %v", out, err)
 					return
 				}
 				all[i] = append(all[i], n.Key)
@@ -193,7 +193,7 @@ func joinsBesideSwaps(t *trial) {
 			}
 		}
 		if !slices.Equal(in, one) {
-			t.Errorf("of joiner %d notes %v were taken in, want %v", i, in, one)
+			t.Errorf("joiner %d: notes %v were taken in, want %v", i, in, one)
 		}
 	}
 	if len(taken) != joiners*each {
@@ -201,7 +201,7 @@ func joinsBesideSwaps(t *trial) {
 	}
 }
 
-// takeIn writes the keys of the notes that are there behind what is there.
+// takeIn appends the keys of the notes in the inbox to the record.
 func takeIn(ctx context.Context, b record.Backend, name string) error {
 	r, err := b.Load(ctx, name)
 	if err != nil || len(r.Inbox) == 0 {
@@ -221,7 +221,7 @@ func noteStays(t *trial) {
 		t.join(b, name, t.session(b), 99, note("void"))
 	}
 	if r := t.load(b, name); len(r.Inbox) == 0 || r.Inbox[0].Key != n.Key {
-		t.Errorf("Load: notes %v, want %v first, which nobody has taken in", keys(r.Inbox), n.Key)
+		t.Errorf("Load: got notes %v, want %v first, which no swap has taken in", keys(r.Inbox), n.Key)
 	}
 }
 
@@ -237,12 +237,12 @@ func notesOfName(t *trial) {
 	}
 	r := t.load(a, base)
 	if out := t.swap(a, record.Swap{Name: base, Old: r, Data: []byte("y")}); !out.Done {
-		t.Fatal("a Swap on what is there is refused")
+		t.Fatal("a Swap on the newest version is refused")
 	}
 	for i, name := range names {
 		r := t.load(a, name)
 		if want := min(i, 1); len(r.Inbox) != want || want == 1 && string(r.Inbox[0].Data) != name {
-			t.Errorf("Load of %q: %d notes, want %d", name, len(r.Inbox), want)
+			t.Errorf("Load of %q: got %d notes, want %d", name, len(r.Inbox), want)
 		}
 	}
 }
@@ -255,7 +255,7 @@ func joinOnIdle(t *trial) {
 	t.joined(a, name, t.session(a), n)
 	r := t.load(a, name)
 	if len(r.Inbox) != 1 || r.Inbox[0].Key != n.Key || r.Version != old.Version {
-		t.Errorf("Load: %s, want the note, and version %q", describe(r), old.Version)
+		t.Errorf("Load: got %s, want the note, and version %q", describe(r), old.Version)
 	}
 }
 
@@ -275,10 +275,10 @@ func endTakesOwnNotes(t *trial) {
 	t.end(a, ends)
 	r := t.load(b, name)
 	if len(r.Inbox) == 0 || r.Inbox[len(r.Inbox)-1].Key != stays.Key {
-		t.Errorf("Load: notes %v, want %v, whose session goes on", keys(r.Inbox), stays.Key)
+		t.Errorf("Load: got notes %v, want %v, whose session goes on", keys(r.Inbox), stays.Key)
 	}
 	if out := t.swap(b, record.Swap{Name: name, Old: r, Data: []byte("y")}); !out.Done {
-		t.Error("a Swap on what is there is refused")
+		t.Error("a Swap on the newest version is refused")
 	}
 }
 
@@ -296,7 +296,7 @@ func joinOfAny(t *trial) {
 		t.joined(a, name, id, n)
 	}
 	if r := t.load(b, name); !slices.Equal(keys(r.Inbox), want) {
-		t.Errorf("Load: notes %v, want %v", keys(r.Inbox), want)
+		t.Errorf("Load: got notes %v, want %v", keys(r.Inbox), want)
 	}
 }
 
@@ -309,12 +309,12 @@ func joinTwice(t *trial) {
 	t.joined(a, name, id, n) // it is there
 	r := t.load(b, name)
 	if !slices.Contains(keys(r.Inbox), n.Key) || !slices.Contains(keys(r.Inbox), other.Key) {
-		t.Errorf("Load: notes %v, want %v and %v", keys(r.Inbox), n.Key, other.Key)
+		t.Errorf("Load: got notes %v, want %v and %v", keys(r.Inbox), n.Key, other.Key)
 	}
 	if out := t.swap(b, record.Swap{Name: name, Old: r, Data: []byte("y")}); !out.Done {
-		t.Error("a Swap on what is there is refused")
+		t.Error("a Swap on the newest version is refused")
 	}
 	if r := t.load(b, name); len(r.Inbox) > 0 {
-		t.Errorf("Load: notes %v, which were taken in", keys(r.Inbox))
+		t.Errorf("Load: got notes %v, which were taken in", keys(r.Inbox))
 	}
 }

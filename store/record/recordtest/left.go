@@ -43,14 +43,14 @@ func leftInOrder(t *trial) {
 		left := t.leftOf(b, ids...)
 		for i := range left {
 			if left[i] > 0 != lives[i] {
-				t.Errorf("Left of session %d: %v, want alive: %v", i, left[i], lives[i])
+				t.Errorf("Left of session %d: got %v, want alive: %v", i, left[i], lives[i])
 			}
 		}
 		slices.Reverse(ids)
 		slices.Reverse(lives)
 	}
 	if left := t.leftOf(b, ids[1], ids[1]); left[0] > 0 != (left[1] > 0) {
-		t.Errorf("Left of one session twice: %v", left)
+		t.Errorf("Left of one session twice: got %v", left)
 	}
 }
 
@@ -72,7 +72,7 @@ func leftOfMany(t *trial) {
 	left := t.leftOf(b, ids...)
 	for i := range left {
 		if left[i] > 0 != (i >= never) {
-			t.Fatalf("Left of session %d: %v", i, left[i])
+			t.Fatalf("Left of session %d: got %v", i, left[i])
 		}
 	}
 }
@@ -80,7 +80,7 @@ func leftOfMany(t *trial) {
 func leftNothing(t *trial) {
 	for _, b := range []record.Backend{t.open(), t.open()} {
 		if left := t.left(b, newSession()); left > 0 {
-			t.Errorf("Left of a session that was never begun: %v", left)
+			t.Errorf("Left of a session that was never begun: got %v", left)
 		}
 	}
 }
@@ -89,19 +89,18 @@ func leftIsFinal(t *trial) {
 	a, b := t.open(), t.open()
 	id, _, _ := t.beginShort(a)
 	t.lapsed(b, id, t.short())
-	t.never("a session has ended and lives", func() bool {
+	t.never("a session that has ended is alive again", func() bool {
 		if _, err := a.Renew(t.ctx, id); err == nil {
 			return true
 		}
 		return t.left(a, id) > 0 || t.left(b, id) > 0
 	})
 	if left := t.left(t.open(), id); left > 0 {
-		t.Errorf("Left, of a process that comes later: %v", left)
+		t.Errorf("Left, in a process that comes later: got %v", left)
 	}
 }
 
-// The owner renews sooner or later, another asks for the end: either may be
-// first.
+// The owner renews at any time, another process asks for the end: either may be first.
 func leftEndsRenewals(t *trial) {
 	a, b := t.open(), t.open()
 	for _, percent := range []time.Duration{60, 80, 95, 100} {
@@ -112,7 +111,7 @@ func leftEndsRenewals(t *trial) {
 			defer close(over)
 			for {
 				left, err := b.Left(t.ctx, []session.ID{id})
-				if err != nil && !store.Definite(err) && t.ctx.Err() == nil { // a connection is lost while the machine stands still
+				if err != nil && !store.Definite(err) && t.ctx.Err() == nil { // connections are lost while the machine stalls
 					continue
 				}
 				if failed = err; err != nil || left[0] <= 0 {
@@ -131,7 +130,7 @@ func leftEndsRenewals(t *trial) {
 			}
 			_, err := a.Renew(t.ctx, id)
 			if err == nil && after {
-				t.Fatal("a renewal is answered that was sent after Left had said that the session has ended")
+				t.Fatal("a renewal was answered that was sent after Left reported the end of its session")
 			}
 			if err != nil {
 				break
@@ -141,7 +140,7 @@ func leftEndsRenewals(t *trial) {
 		select {
 		case <-over:
 		case <-time.After(patience):
-			t.Fatalf("Left of a session that was ended says that it goes on")
+			t.Fatalf("Left reports a session that was ended as alive")
 		}
 		if failed != nil {
 			t.Fatalf("Left: %v", failed)
@@ -156,20 +155,20 @@ func renewHeld(t *trial) {
 	t.lapsed(b, id, t.short())
 	link.Reset()
 	link.Deliver()
-	t.never("a renewal that was late has its session go on", func() bool { return t.left(b, id) > 0 })
+	t.never("a late renewal keeps its session alive", func() bool { return t.left(b, id) > 0 })
 	t.until("the next renewal is lost", func() bool {
 		ctx, cancel := context.WithTimeout(t.ctx, 2*time.Second)
 		defer cancel()
 		_, err := a.Renew(ctx, id)
 		if err == nil {
-			t.Fatal("a session is renewed that has ended for another process")
+			t.Fatal("a session was renewed that has ended for another process")
 		}
 		return errors.Is(err, store.ErrLost)
 	})
 }
 
-// heldRenewal begins a short session, and has its renewal be held by the link. On a machine that stalls the session may have ended before that,
-// which the clock shows: then it is done again.
+// heldRenewal begins a short session, and has the link hold its renewal. On a machine that stalls the session may
+// have ended before that, which the clock shows: then it tries again.
 func (t *trial) heldRenewal(a record.Backend, link storetest.Link) (id session.ID) {
 	t.Helper()
 	t.until("a renewal is held before its session has ended", func() bool {
@@ -181,7 +180,7 @@ func (t *trial) heldRenewal(a record.Backend, link storetest.Link) (id session.I
 			_, err := a.Renew(ctx, id)
 			if errors.Is(err, store.ErrLost) && store.Now() >= sent.Add(lasts) {
 				ended.Store(true)
-				err = errors.New("its session has ended before")
+				err = errors.New("the session ended before")
 			}
 			return err
 		})
@@ -198,7 +197,7 @@ func leftOfRenewed(t *trial) {
 	id := t.session(a)
 	for range 5 {
 		if left := t.left(b, id); left <= 0 {
-			t.Fatalf("Left of a session that lives: %v", left)
+			t.Fatalf("Left of a living session: got %v", left)
 		}
 		t.renew(a, id)
 	}

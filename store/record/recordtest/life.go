@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A life is a session. An ended one stays, so that it is not begun again.
+// A life is a session. An ended one is kept, so that it is not begun again.
 type life struct {
 	ttl     time.Duration
 	expires store.Instant
@@ -21,7 +21,7 @@ type life struct {
 	ended   chan struct{} // closed with over
 }
 
-// lives is a session that has not ended, or nil.
+// lives returns a session that has not ended, or nil.
 func (m *Memory) lives(id session.ID) *life {
 	l := m.sessions[id]
 	if l == nil || l.over {
@@ -34,8 +34,7 @@ func (m *Memory) lives(id session.ID) *life {
 	return l
 }
 
-// end ends a session, for good, and takes what it has left in inboxes where a late join of it
-// is impossible.
+// end ends a session for good, and removes its notes from the inboxes where a late join of it is impossible.
 func (m *Memory) end(id session.ID, l *life) {
 	if l.over {
 		return
@@ -86,7 +85,7 @@ func (m *Memory) call(id session.ID) {
 	}
 }
 
-// left is Left at the server. A session that was never begun is not begun any more after it.
+// left is Left at the server. After it, a session that was never begun can no longer begin.
 func (m *Memory) left(ids []session.ID) []time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,7 +115,7 @@ func (m *Memory) stop(id session.ID) {
 	}
 }
 
-// ending is closed when the session has ended; until is when it does so by itself.
+// ending returns a channel that is closed when the session has ended, and the time when it ends by itself.
 func (m *Memory) ending(id session.ID) (ended <-chan struct{}, until store.Instant) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,13 +135,13 @@ func (c *Client) Begin(ctx context.Context, id session.ID, ttl time.Duration) (t
 	return ttl, failed(err, a.err) //mutant:recordtest-lasts
 }
 
-// An answer is of a session, by a server.
+// An answer is the answer of a server about a session.
 type answer struct {
 	calls, server int64
 	err           error
 }
 
-// hears notes which server has answered, if any.
+// hears records which server answered, if any.
 func (c *Client) hears(a answer) {
 	if a.server != 0 {
 		c.server.Store(a.server) //mutant:recordtest-server
@@ -211,15 +210,16 @@ func (c *Client) Await(ctx context.Context, id session.ID) error {
 	}
 }
 
-// What a server without a clock has for sessions (Options.Life is session.ByOwnClock): a stamp that each renewal changes.
+// A server without a clock (Options.Life is session.ByOwnClock) has a stamp for each session, which each renewal
+// changes.
 
-// A stamped session is what is read of it.
+// A stamped is what a read of a session returns.
 type stamped struct {
 	ttl   time.Duration
 	stamp string // empty: it has ended, or was never begun
 }
 
-// stamp is ReadSession at the server. A session that was never begun is not begun any more after it.
+// stamp is ReadSession at the server. After it, a session that was never begun can no longer begin.
 func (m *Memory) stamp(id session.ID) (s stamped) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -256,7 +256,7 @@ func (c *Client) CloseSession(ctx context.Context, id session.ID, stamp string) 
 	return send(ctx, c, Request{Op: OpCloseSession, Session: id}, func() bool { return c.m.stopUnchanged(id, stamp) })
 }
 
-// expired reports whether a session has come to its end by the server's clock, if it has one.
+// expired reports whether a session has expired by the server's clock, if it has one.
 func (m *Memory) expired(l *life) bool {
 	return m.o.Life != session.ByOwnClock && store.Now() >= l.expires
 }

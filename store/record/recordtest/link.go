@@ -7,12 +7,12 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// A link is the way of a Client to its Memory, as storetest.Faults and this suite
-// make it bad: by counting requests and answers, not by the clock.
+// A link is the connection of a Client to its Memory, as storetest.Faults and this suite disturb it: by counting
+// requests and answers, not by the clock.
 type link struct {
 	mu    sync.Mutex
 	mode  silence
-	after int // of what the mode is about, so many pass still
+	after int // how many more of what the mode affects may pass
 	met   int
 	reset chan struct{} // closed by Reset; nil until it is waited for
 	held  []func()
@@ -27,7 +27,7 @@ const (
 	held          // requests are held
 )
 
-// Link is the client's way to the server, for tests that make it bad.
+// Link returns the client's connection to the server, for tests that disturb it.
 func (c *Client) Link() storetest.Link { return (*clientLink)(c) }
 
 type clientLink Client
@@ -71,8 +71,8 @@ func (c *clientLink) Deliver() {
 	}
 }
 
-// passes counts what goes one way, and reports whether it passes; else it waits for Reset
-// on the channel.
+// passes counts what goes in one direction, and reports whether it passes. Otherwise the caller waits on the channel
+// for Reset.
 func (k *link) passes(mode silence, do func()) (reset <-chan struct{}, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,11 +12,11 @@ var listPromises = []promise{
 	{name: "each name that was written is listed once", run: listsAll},
 	{name: "what is not written is not listed", run: listsNothingElse},
 	{name: "what was not written for long is listed", run: listsUnwritten},
-	{name: "a listing ends when nobody wants more", run: listEnds},
+	{name: "a listing ends when its caller stops", run: listEnds},
 	{name: "a name is written while names are listed", run: listedAndWritten},
 }
 
-// listed gives f what is listed. Others use the server as well.
+// listed passes the listing to f. Other tests use the server as well.
 func (t *trial) listed(b record.Backend, f func(map[string]record.Record)) {
 	t.Helper()
 	f(t.list(b, 0))
@@ -27,11 +27,11 @@ func (t *trial) list(b record.Backend, unwritten time.Duration) map[string]recor
 	all := map[string]record.Record{}
 	for r, err := range b.List(t.ctx, unwritten) {
 		if err != nil {
-			t.Errorf("List: %q: %v", r.Name, err)
+			t.Errorf("List: got %q: %v", r.Name, err)
 			continue
 		}
 		if _, twice := all[r.Name]; twice {
-			t.Errorf("List: %q is there twice", r.Name)
+			t.Errorf("List: got %q twice", r.Name)
 		}
 		all[r.Name] = r.Record
 	}
@@ -65,15 +65,15 @@ func listsAll(t *trial) {
 	all := t.list(b, 0)
 	for name, was := range want {
 		if r, there := all[name]; !there {
-			t.Errorf("List: %q is not there", name)
+			t.Errorf("List: %q is missing", name)
 		} else if string(r.Data) != string(was.Data) || r.Version != was.Version {
-			t.Errorf("List: %q: %s, want %s", name, describe(r), describe(was))
+			t.Errorf("List: %q: got %s, want %s", name, describe(r), describe(was))
 		}
 	}
 	// Its results can be used as Old.
 	for name := range want {
 		if out := t.swap(b, record.Swap{Name: name, Old: record.Record{Version: all[name].Version}, Data: []byte("x")}); !out.Done {
-			t.Error("a Swap on what was listed is refused")
+			t.Error("a Swap on a version from the list is refused")
 		}
 		break
 	}
@@ -85,14 +85,14 @@ func listsNothingElse(t *trial) {
 	t.idle(a, idle)
 	all := t.list(b, 0)
 	if r, there := all[read]; there {
-		t.Errorf("List: a name that was only read: %s", describe(r))
+		t.Errorf("List: got a name that was only read: %s", describe(r))
 	}
 	if r, there := all[idle]; there && !has(r, "idle") {
-		t.Errorf("List: an idle record: %s", describe(r))
+		t.Errorf("List: got an idle record: %s", describe(r))
 	}
 	t.write(a, idle, "used")
 	if r := t.list(b, 0)[idle]; !has(r, "used") {
-		t.Errorf("List: a record that was idle and is used: %s", describe(r))
+		t.Errorf("List: got %s for a record that was idle and is used again", describe(r))
 	}
 }
 
@@ -102,7 +102,7 @@ func listsUnwritten(t *trial) {
 	for _, name := range names {
 		t.write(a, name, name)
 	}
-	t.until("what was written is old enough to be listed", func() bool {
+	t.until("the records are old enough for the list", func() bool {
 		all := t.list(b, time.Millisecond)
 		for _, name := range names {
 			if !has(all[name], name) {
@@ -114,7 +114,7 @@ func listsUnwritten(t *trial) {
 	for name, r := range t.list(b, 24*time.Hour) {
 		for _, ours := range names {
 			if name == ours && !has(r, name) { // it may be left out
-				t.Errorf("List: %q: %s", name, describe(r))
+				t.Errorf("List: %q: got %s", name, describe(r))
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func listEnds(t *trial) {
 	b := t.open()
 	t.write(b, fresh(), "x")
 	t.write(b, fresh(), "x")
-	for r, err := range b.List(t.ctx, 0) { // to yield once more would panic
+	for r, err := range b.List(t.ctx, 0) { // another yield would panic
 		if err != nil {
 			t.Errorf("List: %q: %v", r.Name, err)
 		}
@@ -133,7 +133,7 @@ func listEnds(t *trial) {
 	t.write(b, fresh(), "y")
 }
 
-// A backend that lists on its only connection, or in a transaction that stops others, never comes to the end.
+// A backend that lists on its only connection, or in a transaction that blocks others, never finishes.
 func listedAndWritten(t *trial) {
 	b := t.open()
 	names := []string{fresh(), fresh(), fresh()}
@@ -147,15 +147,15 @@ func listedAndWritten(t *trial) {
 		if !slices.Contains(names, r.Name) {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(t.ctx, patience) // for one: to list all may take longer
+		ctx, cancel := context.WithTimeout(t.ctx, patience) // for one swap: listing all may take longer
 		out, err := b.Swap(ctx, &record.Swap{Name: r.Name, Old: r.Record, Data: []byte("y")})
 		if cancel(); err != nil || !out.Done {
-			t.Fatalf("a Swap on what was listed, before the next name: %+v, %v", out, err)
+			t.Fatalf("a Swap on a version from the list, before the next name: got %+v, %v", out, err)
 		}
 	}
 	for _, name := range names {
 		if r := t.load(b, name); !has(r, "y") {
-			t.Errorf("Load: %s, want %q, which was written while names were listed", describe(r), "y")
+			t.Errorf("Load: got %s, want %q, which was written during the list", describe(r), "y")
 		}
 	}
 }

@@ -42,22 +42,21 @@ func (t *trial) end(b record.Backend, id session.ID) {
 // lapsed waits until a session has ended by itself.
 func (t *trial) lapsed(b record.Backend, id session.ID, ttl time.Duration) {
 	t.Helper()
-	testwait.UntilPast(t, 2*max(ttl, t.sessions.MinTTL), "a session that nobody renews has ended", func() bool { return t.left(b, id) <= 0 })
+	testwait.UntilPast(t, 2*max(ttl, t.sessions.MinTTL), "a session without renewals has ended", func() bool { return t.left(b, id) <= 0 })
 }
 
-// short is for sessions that are to end: long enough to be distinguished from
-// none.
+// short is the TTL of sessions that must end: long enough to be distinguished from none.
 func (t *trial) short() time.Duration {
 	return min(max(t.sessions.MinTTL, time.Second), t.sessions.MaxTTL)
 }
 
-// beginShort is begin of a short session; it was sent then, and lasts from there.
+// beginShort begins a short session. It returns when the request was sent, and how long the session lasts from then.
 func (t *trial) beginShort(b record.Backend) (id session.ID, sent store.Instant, lasts time.Duration) {
 	t.Helper()
 	return t.beginFor(b, t.short())
 }
 
-// beginFor is begin of a session that nothing ends when the test ends.
+// beginFor begins a session that the end of the test does not end.
 func (t *trial) beginFor(b record.Backend, ttl time.Duration) (id session.ID, sent store.Instant, lasts time.Duration) {
 	t.Helper()
 	ttl -= ttl % t.sessions.Tick
@@ -69,7 +68,8 @@ func (t *trial) beginFor(b record.Backend, ttl time.Duration) (id session.ID, se
 	return id, sent, lasts
 }
 
-// A renewal may come too late on a machine that stalls, which the clock shows. Then the next session lasts twice as long.
+// On a machine that stalls a renewal may come too late, which the clock shows. Then the next session lasts twice as
+// long.
 func renewedGoesOn(t *trial) {
 	a, b := t.open(), t.open()
 	ttl := t.short()
@@ -93,22 +93,21 @@ func (t *trial) goesOn(a, b record.Backend, ttl time.Duration) bool {
 			return false
 		}
 		if err != nil {
-			t.Fatalf("Renew, %v after the one before was sent, of a session that lasts %v: %v", next.Sub(sent), lasts, err)
+			t.Fatalf("Renew, %v after the one before was sent, of a session that lasts %v: got %v", next.Sub(sent), lasts, err)
 		}
 		sent = next
 		left := t.left(b, id)
 		if store.Now() < sent.Add(lasts) && left <= 0 {
-			t.Fatalf("Left of a session that is renewed: %v", left)
+			t.Fatalf("Left of a session that is renewed: got %v", left)
 		}
 	}
 	return true
 }
 
-// small is what Left may return if the server does not report how long a session goes on.
+// small is the most that Left may return if the server does not report how much longer a session lasts.
 const small = 100 * time.Millisecond
 
-// goes waits for the end of a session, and checks that it comes no earlier than at until, nor
-// than Left has said.
+// goes waits for the end of a session, and checks that it comes neither before until nor before Left has said.
 func (t *trial) goes(b record.Backend, id session.ID, until store.Instant) {
 	t.Helper()
 	said := store.Instant(0)
@@ -119,10 +118,10 @@ func (t *trial) goes(b record.Backend, id session.ID, until store.Instant) {
 		heard := store.Now()
 		if left <= 0 {
 			if heard < until {
-				t.Errorf("it has ended %v too early", until.Sub(heard))
+				t.Errorf("the session ended %v too early", until.Sub(heard))
 			}
 			if heard < said {
-				t.Errorf("it has ended %v earlier than Left has said", said.Sub(heard))
+				t.Errorf("the session ended %v earlier than Left reported", said.Sub(heard))
 			}
 			return
 		}
@@ -130,7 +129,7 @@ func (t *trial) goes(b record.Backend, id session.ID, until store.Instant) {
 			said = max(said, sent.Add(left))
 		}
 		if heard > deadline {
-			t.Fatal("a session that nobody renews goes on")
+			t.Fatal("a session without renewals does not end")
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -161,7 +160,7 @@ func lapses(t *trial) {
 	id, _, _ := t.beginShort(a)
 	t.lapsed(b, id, t.short())
 	t.lapsed(a, id, t.short())
-	t.never("a session is there again", func() bool { return t.left(b, id) > 0 })
+	t.never("a session that ended is alive again", func() bool { return t.left(b, id) > 0 })
 }
 
 func eachTTL(t *trial) {
@@ -177,7 +176,7 @@ func eachTTL(t *trial) {
 			continue
 		}
 		if lasts <= 0 || lasts > ttl {
-			t.Errorf("Begin with a TTL of %v: it lasts %v", ttl, lasts)
+			t.Errorf("Begin with a TTL of %v: the session lasts %v", ttl, lasts)
 		}
 		t.end(b, id)
 	}
@@ -192,7 +191,7 @@ func endsNoOther(t *trial) {
 	t.lapsed(b, short, t.short())
 	for _, id := range []session.ID{lives, beside} {
 		if left := t.left(b, id); left <= 0 {
-			t.Errorf("Left of a session beside others that have ended: %v", left)
+			t.Errorf("Left of a living session, after others ended: got %v", left)
 		}
 	}
 	t.renew(a, lives)
@@ -202,7 +201,7 @@ func endsNoOther(t *trial) {
 func (t *trial) lost(b record.Backend, id session.ID) {
 	t.Helper()
 	if _, err := b.Renew(t.ctx, id); !errors.Is(err, store.ErrLost) {
-		t.Errorf("Renew of a session that has ended: %v, want store.ErrLost", err)
+		t.Errorf("Renew of a session that has ended: got %v, want store.ErrLost", err)
 	}
 }
 
@@ -215,7 +214,7 @@ func renewEnded(t *trial) {
 		t.lost(a, id)
 	}
 	if left := t.left(b, id); left > 0 {
-		t.Errorf("Left, after renewals that were lost: %v", left)
+		t.Errorf("Left, after renewals that were lost: got %v", left)
 	}
 }
 
@@ -227,7 +226,7 @@ func renewLapsed(t *trial) {
 		t.lost(a, id)
 	}
 	if left := t.left(b, id); left > 0 {
-		t.Errorf("Left, after renewals that were lost: %v", left)
+		t.Errorf("Left, after renewals that were lost: got %v", left)
 	}
 }
 
@@ -237,25 +236,25 @@ func renewNothing(t *trial) {
 	t.lost(a, id)
 	t.lost(a, id)
 	if left := t.left(b, id); left > 0 {
-		t.Errorf("Left of a session that was never begun: %v", left)
+		t.Errorf("Left of a session that was never begun: got %v", left)
 	}
 }
 
-// Contexts that end at any time of a renewal.
+// The context may end at any time during a renewal.
 func renewGivenUp(t *trial) {
 	a, b := t.open(), t.open()
 	id := t.session(a)
 	for i := range 30 {
 		ctx, cancel := context.WithTimeout(t.ctx, time.Duration(i)*50*time.Microsecond)
 		if _, err := a.Renew(ctx, id); errors.Is(err, store.ErrLost) {
-			t.Fatalf("Renew, after some that were given up: %v", err)
+			t.Fatalf("Renew, after some that were given up: got %v", err)
 		}
 		cancel()
 	}
 	t.renew(a, id)
 	t.renew(a, id)
 	if left := t.left(b, id); left <= 0 {
-		t.Errorf("Left: %v", left)
+		t.Errorf("Left: got %v", left)
 	}
 }
 
@@ -276,13 +275,13 @@ func renewMuted(t *trial) {
 			defer cancel()
 			_, err := a.Renew(ctx, id)
 			if errors.Is(err, store.ErrLost) {
-				t.Fatalf("Renew, after one whose reply was lost: %v", err)
+				t.Fatalf("Renew, after one whose reply was lost: got %v", err)
 			}
 			return err == nil
 		})
 	}
 	if left := t.left(b, id); left <= 0 {
-		t.Errorf("Left: %v", left)
+		t.Errorf("Left: got %v", left)
 	}
 }
 
@@ -292,13 +291,13 @@ func renewTellsCalls(t *trial) {
 	for want := range int64(4) {
 		for range 2 { // it returns them again
 			if calls := t.renew(a, id); calls != want {
-				t.Errorf("Renew: %d calls, want %d", calls, want)
+				t.Errorf("Renew: got %d calls, want %d", calls, want)
 			}
 		}
 		t.called([]record.Backend{a, b}[want%2], id)
 	}
 	if calls := t.renew(a, other); calls != 0 {
-		t.Errorf("Renew: %d calls of a session that was not called", calls)
+		t.Errorf("Renew: got %d calls of a session that was not called", calls)
 	}
 }
 
@@ -328,14 +327,14 @@ func callsCounted(t *trial) {
 	for range 10 {
 		calls := t.renew(a, id)
 		if calls < last {
-			t.Errorf("Renew: %d calls, after %d", calls, last)
+			t.Errorf("Renew: got %d calls, after %d", calls, last)
 		}
 		last = calls
 	}
 	calling.Wait()
 	for range 2 { // it is returned each time
 		if calls := t.renew(a, id); calls < processes*each {
-			t.Errorf("Renew: %d calls, want %d", calls, processes*each)
+			t.Errorf("Renew: got %d calls, want %d", calls, processes*each)
 		}
 	}
 }
@@ -357,7 +356,7 @@ func callEnded(t *trial) {
 	t.called(a, id)
 	t.called(b, id)
 	if left := t.left(b, id); left > 0 {
-		t.Errorf("Left of an ended session, after a Call: %v", left)
+		t.Errorf("Left of an ended session, after a Call: got %v", left)
 	}
 	t.lost(a, id)
 }
@@ -367,7 +366,7 @@ func callNothing(t *trial) {
 	id := newSession()
 	t.called(a, id)
 	if left := t.left(b, id); left > 0 {
-		t.Errorf("Left of a session that was never begun, after a Call: %v", left)
+		t.Errorf("Left of a session that was never begun, after a Call: got %v", left)
 	}
 	t.lost(a, id)
 }
@@ -385,27 +384,27 @@ func beginMuted(t *trial) {
 	link.Reset()
 	link.Deliver()
 	t.lapsed(b, id, ttl)
-	t.never("a session is there again", func() bool { return t.left(b, id) > 0 })
+	t.never("a session that ended is alive again", func() bool { return t.left(b, id) > 0 })
 }
 
 func tellsServer(t *trial) {
 	a, b := t.open(), t.open()
 	server := func(of record.Backend) int64 { return of.(session.Replaceable).Server() }
 	if n := server(a); n != 0 {
-		t.Errorf("Server: %d, before a session was begun", n)
+		t.Errorf("Server: got %d, before a session was begun", n)
 	}
 	id := t.session(a)
 	first := server(a)
 	if first == 0 {
-		t.Fatal("Server: 0, once a session was begun")
+		t.Fatal("Server: got 0, after a session was begun")
 	}
 	for range 3 {
 		t.called(b, id)
 		if t.renew(a, id); server(a) != first {
-			t.Fatalf("Server: %d once a session was renewed, %d before", server(a), first)
+			t.Fatalf("Server: got %d after a renewal, and %d before", server(a), first)
 		}
 	}
 	if t.session(b); server(b) != first {
-		t.Errorf("Server: %d of another process, want %d: it is the same server", server(b), first)
+		t.Errorf("Server: got %d in another process, want %d: it is the same server", server(b), first)
 	}
 }

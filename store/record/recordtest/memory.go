@@ -12,9 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// Options say what kind of server a Memory is. The zero Options are of one that can
-// do all: one request for a swap and its join, void by call, notifications, a clock, and
-// a report of the end of a session.
+// Options say what kind of server a Memory is. The zero Options are a server with all features: one request for a
+// swap and its join, void by call, notifications, a clock, and reports of the end of a session.
 type Options struct {
 	Void   record.Void // VoidByCall if zero
 	Apart  bool        // the join is a request of its own, sent after the swap was refused
@@ -22,10 +21,10 @@ type Options struct {
 	Quiet  bool        // no notifications: waiters poll
 	Blind  bool        // no clock: Record.Now is 0
 	Silent bool        // the end of a session is not reported
-	Terse  bool        // the answer to a swap has only the version that it has made
+	Terse  bool        // the answer to a swap has only its new version
 
-	// Life is session.ByServer if zero. With session.ByOwnClock the server ends no session: each client closes those that
-	// it has seen unchanged for their TTL. So their end is not reported (Silent).
+	// Life is session.ByServer if zero. With session.ByOwnClock the server ends no session: each client closes those
+	// that it has seen unchanged for their TTL. So their end is not reported (Silent is implied).
 	Life session.Life
 
 	MinTTL, MaxTTL, Tick time.Duration // 10 ms, an hour and a millisecond if zero
@@ -39,17 +38,17 @@ type Options struct {
 type Memory struct {
 	o       Options
 	started store.Instant
-	epoch   int64 // the clock at started, in microseconds since 1970
+	epoch   int64 // the server's clock at started, in microseconds since 1970
 
 	mu        sync.Mutex
-	server    int64         // which one it is: Fork makes another
-	ahead     time.Duration // by Advance
-	version   uint64        // the newest of any name and any note: none is used twice
+	server    int64         // the identity of the server: Fork makes another
+	ahead     time.Duration // set by Advance
+	version   uint64        // the newest of any name and any note: none is reused
 	names     map[string]*name
 	sessions  map[session.ID]*life
 	listening map[*listener]bool
 	looking   map[*looker]bool
-	kept      []func() // requests that are still under way
+	kept      []func() // the requests that are still under way
 }
 
 // A name is a record and its inbox.
@@ -57,17 +56,17 @@ type name struct {
 	data    []byte
 	version string
 	idle    bool
-	written time.Duration // Memory.age then
+	written time.Duration // Memory.age at that time
 	inbox   []left
 }
 
-// A left note is of a session.
+// A left is a note and its session.
 type left struct {
 	record.Note
 	by session.ID
 }
 
-// A listener is what one Listen began.
+// A listener is the result of one Listen.
 type listener struct {
 	client  *Client
 	process store.Process
@@ -75,7 +74,7 @@ type listener struct {
 	failed  bool // its Listen was not answered
 }
 
-// maxInbox is how many notes a Load returns at the most.
+// maxInbox is the most notes that a Load returns.
 const maxInbox = record.MaxNotes
 
 // NewMemory returns an empty server.
@@ -108,8 +107,7 @@ func NewMemory(o Options) *Memory {
 	}
 }
 
-// Advance sets the server's clock ahead, by which idle records are kept and swept. Sessions
-// go on as before.
+// Advance sets ahead the server's clock, by which idle records are kept and swept. It does not affect sessions.
 func (m *Memory) Advance(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,7 +126,7 @@ func (m *Memory) Lapse(ids ...session.ID) {
 	}
 }
 
-// Sessions returns the sessions that live, in no order.
+// Sessions returns the sessions that are alive, in no particular order.
 func (m *Memory) Sessions() (ids []session.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,8 +138,8 @@ func (m *Memory) Sessions() (ids []session.ID) {
 	return ids
 }
 
-// Deliver does the requests that are under way still (fates Late and Twice), in the order in
-// which they were sent, and returns how many they were.
+// Deliver does the requests that are still under way (fates Late and Twice), in the order in which they were sent,
+// and returns how many there were.
 func (m *Memory) Deliver() int {
 	m.mu.Lock()
 	kept := m.kept
@@ -159,7 +157,7 @@ func (m *Memory) keep(do func()) {
 	m.kept = append(m.kept, do)
 }
 
-// age is the server's clock. m.mu is held, as in all that follow.
+// age is the time since the start by the server's clock. m.mu is held, as in all that follow.
 func (m *Memory) age() time.Duration { return store.Now().Sub(m.started) + m.ahead }
 
 func (m *Memory) clock() int64 {
@@ -174,7 +172,7 @@ func (m *Memory) next() string {
 	return strconv.FormatUint(m.version, 10)
 }
 
-// at returns a name, without what was idle for too long.
+// at returns a name, without its record if that was idle for too long.
 func (m *Memory) at(what string) *name {
 	n := m.names[what] //mutant:recordtest-name-as-given
 	if n == nil {
@@ -186,14 +184,14 @@ func (m *Memory) at(what string) *name {
 	return n
 }
 
-// made is at, of a name that is about to be changed.
+// made is at for a name that is about to be changed.
 func (m *Memory) made(what string) *name {
 	n := m.at(what)
 	m.names[what] = n
 	return n
 }
 
-// load is Load at the server; of its two halves one, if it is of halves.
+// load is Load at the server, or one of its halves.
 func (m *Memory) load(what string, record, inbox bool) (r loaded) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -221,7 +219,7 @@ func (m *Memory) inbox(n *name) (notes []record.Note) {
 	return notes
 }
 
-// write is Swap at the server; joins says that a refused one joins in the same request.
+// write is Swap at the server. joins says that a refused swap joins in the same request.
 func (m *Memory) write(s *record.Swap, joins bool) (out record.Outcome) {
 	m.mu.Lock()
 	n := m.at(s.Name)
@@ -248,7 +246,7 @@ func (m *Memory) write(s *record.Swap, joins bool) (out record.Outcome) {
 	return out
 }
 
-// has reports whether all the notes are there still.
+// has reports whether all the notes still exist.
 func (n *name) has(notes []record.Note) bool {
 	for _, note := range notes {
 		if !slices.ContainsFunc(n.inbox, func(x left) bool { return x.Version == note.Version }) {
@@ -258,7 +256,7 @@ func (n *name) has(notes []record.Note) bool {
 	return true
 }
 
-// apart is the join of a refused swap, as a request of its own.
+// apart does the join of a refused swap, as a request of its own.
 func (m *Memory) apart(what string, j *record.Join) (out record.Outcome) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -289,7 +287,7 @@ func (m *Memory) join(what string, j *record.Join) bool {
 	return true
 }
 
-// notify delivers what is for processes that listen, on connections that stand.
+// notify delivers the notifications to processes that listen, on working connections.
 func (m *Memory) notify(all []record.Notification) {
 	for _, n := range all { //mutant:recordtest-notifies-all
 		m.mu.Lock()
@@ -306,7 +304,7 @@ func (m *Memory) notify(all []record.Notification) {
 	}
 }
 
-// old returns the names, with when each was written.
+// old returns the names that have a record, are not idle, and were not written for that long.
 func (m *Memory) old(unwritten time.Duration) (all []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,18 +16,18 @@ var notifyPromises = []promise{
 	{name: "a notification comes with all its fields", run: notified, notify: true},
 	{name: "notifications of one swap go to each process", run: notifiedEach, notify: true},
 	{name: "no notification comes before its record", run: notifiedAfterRecord, notify: true},
-	{name: "a refused swap notifies nobody", run: refusedNotifies, notify: true},
+	{name: "a refused swap sends no notification", run: refusedNotifies, notify: true},
 	{name: "no notification is missed once Listen has returned", run: notifiedAtOnce, notify: true},
 	{name: "after a new connection all are notified", run: notifiedAgain, notify: true, linked: true},
 	{name: "a Listen that failed delivers nothing and can be repeated", run: listenRepeated, notify: true, linked: true},
 	{name: "three hundred processes are notified by one swap", run: notifiedCrowd, notify: true},
 	{name: "who does not listen delays nobody", run: notifiedDeaf, notify: true},
-	{name: "nobody hears of another process", run: notifiedApart, notify: true},
+	{name: "no process is notified for another", run: notifiedApart, notify: true},
 	{name: "without notifications Listen says so", run: listenUnsupported},
 	{name: "a swap held on its way notifies only if it was done", run: heldNotifies, notify: true, linked: true},
 }
 
-// An ear has the notifications that a process received.
+// An ear collects the notifications that a process received.
 type ear struct {
 	p  store.Process
 	mu sync.Mutex
@@ -46,7 +46,7 @@ func (e *ear) all() []record.Notification {
 	return append([]record.Notification(nil), e.of...)
 }
 
-// heard is how often the notification was received.
+// heard returns how often the notification was received.
 func (e *ear) heard(n record.Notification) (times int) {
 	for _, one := range e.all() {
 		if one == n {
@@ -56,8 +56,7 @@ func (e *ear) heard(n record.Notification) (times int) {
 	return times
 }
 
-// foreign is the first received one that is not in own, and not the one for
-// all; or nil.
+// foreign returns the first notification received that is neither in own nor the zero Notification, or nil.
 func (e *ear) foreign(own ...record.Notification) *record.Notification {
 next:
 	for _, one := range e.all() {
@@ -82,23 +81,23 @@ func (t *trial) listen(b record.Backend) *ear {
 	return e
 }
 
-// granted is a notification of a grant.
+// granted returns the notification of a grant.
 func granted(name string, p store.Process, token int64) record.Notification {
 	return record.Notification{Name: name, ID: p.NewID(), Token: token, N: 3, Session: newSession(), Asked: true}
 }
 
-// notify is a swap with notifications that is done.
+// notify makes a swap with notifications, which must be done.
 func (t *trial) notify(b record.Backend, name string, all ...record.Notification) {
 	t.Helper()
 	old := t.load(b, name)
 	if out := t.swap(b, record.Swap{Name: name, Old: old, Data: []byte("x"), Notifications: all}); !out.Done {
-		t.Fatal("a Swap on what was just read is refused")
+		t.Fatal("a Swap on the newest version is refused")
 	}
 }
 
 func (t *trial) hears(e *ear, n record.Notification) {
 	t.Helper()
-	t.until("the notification comes", func() bool { return e.heard(n) > 0 })
+	t.until("the notification arrives", func() bool { return e.heard(n) > 0 })
 }
 
 func notified(t *trial) {
@@ -125,7 +124,7 @@ func notified(t *trial) {
 		t.hears(e, n)
 	}
 	if n := e.foreign(own...); n != nil {
-		t.Errorf("it hears %+v, which nobody has sent", *n)
+		t.Errorf("got %+v, which no swap has sent", *n)
 	}
 }
 
@@ -172,20 +171,20 @@ func notifiedAfterRecord(t *trial) {
 		data := strconv.Itoa(i + 1)
 		out := t.swap(b, record.Swap{Name: name, Old: old, Data: []byte(data), Notifications: []record.Notification{granted(name, p, int64(i+1))}})
 		if !out.Done {
-			t.Fatal("a Swap on what is there is refused")
+			t.Fatal("a Swap on the newest version is refused")
 		}
 		f := t.within(reading)
 		if f.e != nil {
 			t.Fatalf("Load: %v", f.e)
 		}
 		if n, _ := strconv.Atoi(string(f.r.Data)); int64(n) < f.n.Token {
-			t.Errorf("the notification of record %d comes, where Load returns %s", f.n.Token, describe(f.r))
+			t.Errorf("the notification of record %d arrived, but Load returns %s", f.n.Token, describe(f.r))
 		}
 		old = f.r
 	}
 }
 
-// found is a notification, and what was there when it came.
+// found is a notification, and the record when it arrived.
 type found struct {
 	n record.Notification
 	r record.Record
@@ -197,7 +196,7 @@ func (t *trial) within(c <-chan found) (f found) {
 	select {
 	case f = <-c:
 	case <-time.After(patience):
-		t.Fatalf("after %v still not: the notification comes", patience)
+		t.Fatalf("after %v still not: the notification arrives", patience)
 	}
 	return f
 }
@@ -216,7 +215,7 @@ func refusedNotifies(t *trial) {
 	last := granted(name, e.p, 3)
 	t.notify(b, name, last)
 	t.hears(e, last)
-	t.never("a refused Swap notifies", func() bool { return e.foreign(last) != nil })
+	t.never("a refused Swap sends a notification", func() bool { return e.foreign(last) != nil })
 }
 
 func notifiedAtOnce(t *trial) {
@@ -242,7 +241,7 @@ func notifiedAgain(t *trial) {
 		t.notify(b, name, lost)
 		before := e.heard(record.Notification{})
 		link.Reset()
-		t.until("all are told to look, or what was lost comes", func() bool { return e.heard(record.Notification{}) > before || e.heard(lost) > 0 })
+		t.until("all are notified to poll, or the lost notification arrives", func() bool { return e.heard(record.Notification{}) > before || e.heard(lost) > 0 })
 		n := granted(name, e.p, int64(10+i))
 		t.notify(b, name, n)
 		t.hears(e, n)
@@ -258,7 +257,7 @@ func listenRepeated(t *trial) {
 	link.MuteAfter(0)
 	t.unanswered(link, func(ctx context.Context) error { return a.Listen(ctx, p, failed.sink) })
 	link.Reset()
-	t.until("Listen is answered", func() bool {
+	t.until("Listen succeeds", func() bool {
 		ctx, cancel := context.WithTimeout(t.ctx, patience/4)
 		defer cancel()
 		return a.Listen(ctx, p, e.sink) == nil
@@ -266,19 +265,20 @@ func listenRepeated(t *trial) {
 	n := granted(name, p, 1)
 	t.notify(b, name, n)
 	t.hears(e, n)
-	// What goes on trying listens again after a pause of some seconds at the most. So this goes on for longer than that.
+	// A backend that keeps trying listens again after a pause of a few seconds at most. So this loop lasts longer
+	// than that.
 	for end, token := time.Now().Add(longestPause), int64(2); time.Now().Before(end); token++ {
 		n := granted(name, p, token)
 		t.notify(b, name, n)
 		t.hears(e, n)
 		if len(failed.all()) > 0 {
-			t.Fatalf("a Listen that failed delivers %+v", failed.all()[0])
+			t.Fatalf("a failed Listen delivers %+v", failed.all()[0])
 		}
 		time.Sleep(moment)
 	}
 }
 
-// longestPause is more than any backend waits between two tries to listen.
+// longestPause is longer than any backend waits between two attempts to listen.
 const longestPause = 6 * time.Second
 
 func notifiedCrowd(t *trial) {
@@ -296,7 +296,7 @@ func notifiedCrowd(t *trial) {
 	for i, e := range ears {
 		t.hears(e, all[i])
 		if n := e.foreign(all[i]); n != nil {
-			t.Fatalf("process %d hears %+v, which is another's", i, *n)
+			t.Fatalf("process %d got %+v, which is for another", i, *n)
 		}
 	}
 }
@@ -313,7 +313,7 @@ func notifiedDeaf(t *trial) {
 	t.notify(b, name, granted(name, store.NewProcess(), 1), n, granted(name, store.NewProcess(), 2))
 	t.hears(e, n)
 	if r := t.load(b, name); !has(r, "x") {
-		t.Errorf("Load: %s", describe(r))
+		t.Errorf("Load: got %s", describe(r))
 	}
 }
 
@@ -326,11 +326,11 @@ func notifiedApart(t *trial) {
 		t.hears(e, n)
 		for j, other := range ears {
 			if f := other.foreign(); j > i && f != nil {
-				t.Errorf("process %d hears %+v, which is that of %d", j, *f, i)
+				t.Errorf("process %d got %+v, which is for process %d", j, *f, i)
 			}
 		}
 	}
-	t.never("a process hears what is another's", func() bool {
+	t.never("a process gets a notification for another", func() bool {
 		for i, e := range ears {
 			for _, n := range e.all() {
 				if n != (record.Notification{}) && n.Token != int64(i+1) {
@@ -346,10 +346,10 @@ func listenUnsupported(t *trial) {
 	b := t.open()
 	err := b.Listen(t.ctx, store.NewProcess(), func(record.Notification) {})
 	if t.traits.Notifies && err != nil {
-		t.Errorf("Listen: %v, though Traits say that there are notifications", err)
+		t.Errorf("Listen: got %v, although Traits says that there are notifications", err)
 	}
 	if !t.traits.Notifies && !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("Listen: %v, want store.ErrUnsupported", err)
+		t.Errorf("Listen: got %v, want store.ErrUnsupported", err)
 	}
 }
 
@@ -366,5 +366,5 @@ func heldNotifies(t *trial) {
 	t.write(b, name, "new")
 	link.Reset()
 	link.Deliver()
-	t.never("a late Swap that was not done notifies", func() bool { return e.foreign() != nil })
+	t.never("a late Swap that was not done sends a notification", func() bool { return e.foreign() != nil })
 }

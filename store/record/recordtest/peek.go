@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// Peeking is the client of a server of Halves as a [record.Peeker], too.
+// Peeking returns the client of a server with Halves as a backend that is also a [record.Peeker].
 func (c *Client) Peeking() record.Backend { return peeking{c} }
 
 type peeking struct{ *Client }

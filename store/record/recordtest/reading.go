@@ -21,14 +21,14 @@ var readPromises = []promise{
 	{name: "names of any bytes are kept apart", run: namesApart},
 	{name: "a note is in the inbox or taken in", run: noteSomewhere},
 	{name: "the clock is that of the server", run: clockOfServer, clock: true},
-	{name: "without the inbox the record is read as ever", run: peeksNewest, peeks: true},
+	{name: "without the inbox the record is read as before", run: peeksNewest, peeks: true},
 	{name: "the oldest note is there until it is taken in", run: oldestNote, peeks: true},
 }
 
 func readsNothing(t *trial) {
 	b := t.open()
 	if r := t.load(b, fresh()); len(r.Data) > 0 || len(r.Inbox) > 0 {
-		t.Errorf("Load: %s", describe(r))
+		t.Errorf("Load: got %s", describe(r))
 	}
 }
 
@@ -37,16 +37,16 @@ func readWritesNothing(t *trial) {
 	before := t.load(a, name)
 	for range 3 {
 		if r := t.load(b, name); r.Version != before.Version {
-			t.Errorf("Load has made version %q of %q", r.Version, before.Version)
+			t.Errorf("Load created version %q after %q", r.Version, before.Version)
 		}
 	}
 	t.listed(a, func(all map[string]record.Record) {
 		if _, there := all[name]; there {
-			t.Error("a name that was read is listed")
+			t.Error("a name that was only read is in the list")
 		}
 	})
 	if out := t.swap(a, record.Swap{Name: name, Old: before, Data: []byte("x")}); !out.Done {
-		t.Error("a Swap on what was read of nothing is refused")
+		t.Error("a Swap on the Load of a free name is refused")
 	}
 }
 
@@ -57,7 +57,7 @@ func readsNewest(t *trial) {
 		was := t.write(a, name, data)
 		for _, b := range others {
 			if r := t.load(b, name); !has(r, data) || r.Version != was.Version {
-				t.Errorf("Load: %s, want %q, which was written", describe(r), data)
+				t.Errorf("Load: got %s, want %q", describe(r), data)
 			}
 		}
 		a, others[0] = others[0], a
@@ -71,7 +71,7 @@ func readsNotes(t *trial) {
 	t.joined(a, name, t.session(a), n)
 	for _, r := range []record.Record{t.load(b, name), t.load(a, name)} {
 		if len(r.Inbox) != 1 || r.Inbox[0].Key != n.Key {
-			t.Errorf("Load: notes %v, want %v", keys(r.Inbox), n.Key)
+			t.Errorf("Load: got notes %v, want %v", keys(r.Inbox), n.Key)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func notesInOrder(t *trial) {
 		}
 	}
 	if r := t.load(b, name); !slices.Equal(keys(r.Inbox), keys(all)) {
-		t.Errorf("Load: notes %v, want %v", keys(r.Inbox), keys(all))
+		t.Errorf("Load: got notes %v, want %v", keys(r.Inbox), keys(all))
 	}
 }
 
@@ -110,14 +110,14 @@ func oldestNotes(t *trial) {
 	for len(taken) < len(all) {
 		r := t.load(a, name)
 		if n := len(r.Inbox); n < min(record.MaxNotes, len(all)-len(taken)) {
-			t.Fatalf("Load: %d notes of %d that are there, want at least %d", n, len(all)-len(taken), record.MaxNotes)
+			t.Fatalf("Load: got %d of %d notes, want at least %d", n, len(all)-len(taken), record.MaxNotes)
 		}
 		if more := len(taken)+len(r.Inbox) < len(all); r.More != more {
-			t.Fatalf("Load: %d notes of %d, and More is %v", len(r.Inbox), len(all)-len(taken), r.More)
+			t.Fatalf("Load: got %d of %d notes, and More %v", len(r.Inbox), len(all)-len(taken), r.More)
 		}
 		taken = append(taken, keys(r.Inbox)...)
 		if out := t.swap(a, record.Swap{Name: name, Old: r, Data: []byte("y")}); !out.Done {
-			t.Fatal("a Swap on what was just read is refused")
+			t.Fatal("a Swap on the newest version is refused")
 		}
 	}
 	if !slices.Equal(taken, all) {
@@ -125,7 +125,7 @@ func oldestNotes(t *trial) {
 	}
 }
 
-// odd is bytes that a server may take for something else.
+// odd holds bytes that a server may misinterpret.
 var odd = []string{
 	"\x00", "a\x00b", "\xff\xfe\x80", "a/b", "a.b", ".", "..", "*", ">", "a b", "a ", " a", "a\t", "a\n", "%41", "=41", "_", "é", "e\u0301",
 	"'", `"`, `\`, "$a", "{}", "--", ";",
@@ -140,7 +140,7 @@ func dataAsWritten(t *trial) {
 	for _, data := range append(slices.Clone(odd), string(every), strings.Repeat("x", min(10_000, t.traits.MaxRecord)), strings.Repeat("y", t.traits.MaxRecord)) {
 		t.write(a, name, data)
 		if r := t.load(b, name); !has(r, data) {
-			t.Errorf("Load: %.40q (%d bytes), want %.40q (%d bytes)", r.Data, len(r.Data), data, len(data))
+			t.Errorf("Load: got %.40q (%d bytes), want %.40q (%d bytes)", r.Data, len(r.Data), data, len(data))
 		}
 	}
 }
@@ -159,12 +159,12 @@ func notesAsWritten(t *trial) {
 	t.joined(a, name, id, all...)
 	r := t.load(b, name)
 	if len(r.Inbox) != len(all) {
-		t.Fatalf("Load: %d notes, want %d", len(r.Inbox), len(all))
+		t.Fatalf("Load: got %d notes, want %d", len(r.Inbox), len(all))
 	}
 	versions := map[string]bool{}
 	for i, n := range r.Inbox {
 		if n.Key != all[i].Key || !bytes.Equal(n.Data, all[i].Data) {
-			t.Errorf("Load: a note %q with %.40q, want %q with %.40q", n.Key, n.Data, all[i].Key, all[i].Data)
+			t.Errorf("Load: got note %q with %.40q, want %q with %.40q", n.Key, n.Data, all[i].Key, all[i].Data)
 		}
 		versions[n.Version] = true
 	}
@@ -187,12 +187,12 @@ func namesApart(t *trial) {
 	for _, name := range names {
 		before[name] = t.load(a, name)
 		if len(before[name].Data) > 0 {
-			t.Fatalf("Load of %.60q, which nobody has written: %s", name, describe(before[name]))
+			t.Fatalf("Load of %.60q, which was never written: got %s", name, describe(before[name]))
 		}
 	}
 	for _, name := range names {
 		if out := t.swap(a, record.Swap{Name: name, Old: before[name], Data: []byte(name)}); !out.Done {
-			t.Fatalf("a Swap of %.60q on what was there is refused: another name has it", name)
+			t.Fatalf("a Swap of %.60q on its newest version is refused: another name has its record", name)
 		}
 	}
 	id := t.session(a)
@@ -202,13 +202,13 @@ func namesApart(t *trial) {
 	for _, name := range names {
 		r := t.load(b, name)
 		if !has(r, name) || len(r.Inbox) != 1 || string(r.Inbox[0].Data) != name {
-			t.Errorf("Load of %.60q: %s, want what was written of it", name, describe(r))
+			t.Errorf("Load of %.60q: got %s, want its own record", name, describe(r))
 		}
 	}
 }
 
-// One process takes in notes as they come, another reads meanwhile: every note from
-// before the read is in its result, in the inbox or the record.
+// One process takes in notes as they come, and another reads meanwhile. Every note from before a read is in its
+// result, in the inbox or the record.
 func noteSomewhere(t *trial) {
 	a, b, c, name := t.open(), t.open(), t.open(), fresh()
 	t.write(a, name, ".")
@@ -250,19 +250,18 @@ func noteSomewhere(t *trial) {
 	<-taking
 	select {
 	case err := <-failed:
-		t.Errorf("meanwhile: %v", err)
+		t.Errorf("in another goroutine: %v", err)
 	default:
 	}
 }
 
-// The server's clock, whatever it shows, runs like the local one, and is the same
-// for all.
+// The server's clock, whatever it shows, advances like the local one, and is the same for all processes.
 func clockOfServer(t *trial) {
 	a, b, name := t.open(), t.open(), fresh()
 	behind := 10_000_000 + t.traits.Age.Microseconds()
 	first, begin := t.load(a, name).Now, store.Now()
 	if first <= 0 {
-		t.Fatalf("Load: Now is %d", first)
+		t.Fatalf("Load: got Now %d", first)
 	}
 	for i := range 10 {
 		from := []record.Backend{a, b}[i%2]
@@ -287,10 +286,10 @@ func peeksNewest(t *trial) {
 		was := t.write(a, name, data)
 		r, err := b.(record.Peeker).Peek(t.ctx, name)
 		if err != nil || !has(r, data) || r.Version != was.Version {
-			t.Errorf("Peek: %s, %v, want %q, which was written", describe(r), err, data)
+			t.Errorf("Peek: got %s, %v, want %q", describe(r), err, data)
 		}
 		if t.traits.Clock && r.Now == 0 {
-			t.Error("Peek tells no clock")
+			t.Error("Peek returns no clock")
 		}
 		a, b = b, a
 	}
@@ -308,7 +307,7 @@ func oldestNote(t *trial) {
 		return n
 	}
 	if n := oldest(b); n.Key != "" || len(n.Data) > 0 {
-		t.Errorf("Oldest: %+v, of an inbox without a note", n)
+		t.Errorf("Oldest: got %+v, but the inbox is empty", n)
 	}
 	all := []record.Note{note("first"), note("second"), note("third")}
 	for _, n := range all {
@@ -316,21 +315,21 @@ func oldestNote(t *trial) {
 	}
 	for _, of := range []record.Backend{a, b} {
 		if n := oldest(of); n.Key != all[0].Key || string(n.Data) != "first" {
-			t.Errorf("Oldest: %+v, want the first", n)
+			t.Errorf("Oldest: got %+v, want the first", n)
 		}
 	}
 	some := t.load(a, name)
 	some.Inbox = some.Inbox[:2]
 	if out := t.swap(a, record.Swap{Name: name, Old: some, Data: []byte("y")}); !out.Done {
-		t.Fatal("a Swap on what was just read is refused")
+		t.Fatal("a Swap on the newest version is refused")
 	}
 	for _, of := range []record.Backend{a, b} {
-		t.until("the third is the oldest", func() bool { return oldest(of).Key == all[2].Key })
+		t.until("the third note is the oldest", func() bool { return oldest(of).Key == all[2].Key })
 	}
 	if out := t.swap(b, record.Swap{Name: name, Old: t.load(b, name), Data: []byte("z")}); !out.Done {
-		t.Fatal("a Swap on what was just read is refused")
+		t.Fatal("a Swap on the newest version is refused")
 	}
 	for _, of := range []record.Backend{a, b} {
-		t.until("there is none", func() bool { return oldest(of).Key == "" })
+		t.until("there is no note", func() bool { return oldest(of).Key == "" })
 	}
 }

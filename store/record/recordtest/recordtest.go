@@ -26,22 +26,20 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// A Subject is a backend to be tested. What is nil cannot be tested: those subtests are skipped,
-// and say so.
+// A Subject is a backend to test. Subtests that need a nil field are skipped, and say so.
 type Subject struct {
-	// Open returns one more backend on the same server, as another process has it. Run closes
-	// it. Names and sessions are random, so the server need not be empty.
+	// Open returns one more backend on the same server, as another process would have it. Run closes it. Names and
+	// sessions are random, so the server need not be empty.
 	Open func(t *testing.T) record.Backend
 
-	// Linked is Open, by way of a link of its own.
+	// Linked is Open, with a link of its own.
 	Linked func(t *testing.T) (record.Backend, storetest.Link)
 
-	// Freeze is Open on a server that answers nothing from when freeze is called on, and
-	// until the test ends.
+	// Freeze is Open on a server that answers nothing after freeze is called, until the test ends.
 	Freeze func(t *testing.T) (b record.Backend, freeze func())
 
-	// Brief is Open of backends whose Retention is as short as the server allows, on a server of
-	// their own if need be.
+	// Brief is Open for backends whose Retention is as short as the server allows, on a server of their own if need
+	// be.
 	Brief func(t *testing.T) record.Backend
 
 	// InProcess says that the server is a value in this process. The promises about links and frozen servers are left out.
@@ -67,7 +65,7 @@ func Run(t *testing.T, s Subject) {
 		sessionPromises, endPromises, leftPromises, closePromises)
 }
 
-// RunSessions tests what session.Backend promises, of backends that OnlySessions returned.
+// RunSessions tests what session.Backend promises. The backends of s come from OnlySessions.
 func RunSessions(t *testing.T, s Subject) {
 	t.Helper()
 	first := s.Open(t)
@@ -79,7 +77,7 @@ func RunSessions(t *testing.T, s Subject) {
 	run(t, s, record.Traits{}, sessions, can, sessionPromises, endPromises, leftPromises)
 }
 
-// OnlySessions is a backend that has sessions and no records.
+// OnlySessions returns a backend that has sessions and no records.
 func OnlySessions(b session.Backend, end func() error) record.Backend {
 	only := sessionsOnly{b, noRecords{}, end}
 	if r, is := b.(session.Replaceable); is {
@@ -120,7 +118,7 @@ func run(t *testing.T, s Subject, traits record.Traits, sessions session.Traits,
 		for _, some := range all {
 			for _, p := range some {
 				if seen[p.name] {
-					t.Fatalf("two promises are called %q", p.name)
+					t.Fatalf("two promises have the name %q", p.name)
 				}
 				seen[p.name] = true
 				if s.InProcess && (p.linked || p.frozen) {
@@ -135,7 +133,7 @@ func run(t *testing.T, s Subject, traits record.Traits, sessions session.Traits,
 						t.Skip("the backend is no Peeker")
 					}
 					if p.server && !can.tellServer {
-						t.Skip("the backend does not tell its server: none follows that has forgotten what this has answered")
+						t.Skip("the backend does not report its server: no test with a server that forgets")
 					}
 					if p.watches && (!can.watch || !traits.Notifies) {
 						t.Skip("the backend is no NameWatcher")
@@ -151,7 +149,7 @@ func run(t *testing.T, s Subject, traits record.Traits, sessions session.Traits,
 type promise struct {
 	name    string
 	run     func(*trial)
-	void    record.Void // only where joins are void so
+	void    record.Void // only with this kind of Void
 	notify  bool        // needs notifications
 	clock   bool        // needs a clock
 	linked  bool        // needs Subject.Linked
@@ -163,7 +161,7 @@ type promise struct {
 	server  bool        // needs a session.Replaceable
 }
 
-// skips says why the promise is not to be tested, or "".
+// skips returns why the promise is not tested, or "".
 func (p *promise) skips(s Subject, traits record.Traits, sessions session.Traits) string {
 	switch {
 	case p.void != 0 && p.void != traits.Void:
@@ -187,8 +185,8 @@ func (p *promise) skips(s Subject, traits record.Traits, sessions session.Traits
 // patience is how long a test waits for what must happen.
 var patience = testwait.Patience
 
-// moment is for how long a test watches that something does not happen. It proves nothing, and
-// a right backend passes however long it is.
+// moment is how long a test watches that something does not happen. It proves nothing, and a correct backend passes
+// however long it is.
 const moment = 50 * time.Millisecond
 
 // A trial is one subtest.
@@ -200,7 +198,7 @@ type trial struct {
 	ctx      context.Context
 }
 
-// open returns one more backend, which is closed with the test.
+// open returns one more backend, which is closed when the test ends.
 func (t *trial) open() record.Backend {
 	t.Helper()
 	return t.closing(t.s.Open(t.T))
@@ -216,7 +214,7 @@ func (t *trial) closing(b record.Backend) record.Backend {
 	return b
 }
 
-// linked is open by way of a link.
+// linked is open with a link.
 func (t *trial) linked() (record.Backend, storetest.Link) {
 	t.Helper()
 	b, link := t.s.Linked(t.T)
@@ -230,7 +228,7 @@ func random() string {
 	return hex.EncodeToString(b)
 }
 
-// fresh is an unused name.
+// fresh returns an unused name.
 func fresh() string { return "recordtest-" + random() }
 
 func newSession() (id session.ID) {
@@ -244,14 +242,14 @@ func (t *trial) until(what string, f func() bool) {
 	testwait.Until(t, what, f)
 }
 
-// unanswered runs f with a context that ends once the link has kept something from its end. f's
-// error must say that there was no answer.
+// unanswered runs f with a context that ends once the link has withheld something. f's error must say that there was
+// no answer.
 func (t *trial) unanswered(link storetest.Link, f func(ctx context.Context) error) {
 	t.Helper()
-	t.givenUp("the request is lost on its way", func() bool { return link.Met() > 0 }, f)
+	t.givenUp("the request is lost", func() bool { return link.Met() > 0 }, f)
 }
 
-// givenUp is unanswered, with a context that ends once something is so.
+// givenUp is unanswered with a context that ends once once returns true.
 func (t *trial) givenUp(what string, once func() bool, f func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.ctx)
@@ -263,14 +261,14 @@ func (t *trial) givenUp(what string, once func() bool, f func(ctx context.Contex
 	select {
 	case err := <-done:
 		if err == nil || store.Definite(err) {
-			t.Fatalf("a request that was not answered: %v, want an error that is not definite", err)
+			t.Fatalf("a request that was not answered: got %v, want an indeterminate error", err)
 		}
 	case <-time.After(patience):
-		t.Fatal("a call goes on after its context has ended")
+		t.Fatal("a call does not return after its context has ended")
 	}
 }
 
-// answered calls f until it is answered: while the machine stands still connections are lost.
+// answered calls f until it is answered: connections are lost while the machine stalls.
 func (t *trial) answered(what string, f func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
@@ -284,7 +282,7 @@ func (t *trial) answered(what string, f func() error) {
 	}
 }
 
-// load reads a name.
+// load reads the record of a name.
 func (t *trial) load(b record.Backend, name string) record.Record {
 	t.Helper()
 	var r record.Record
@@ -303,47 +301,46 @@ func (t *trial) swap(b record.Backend, s record.Swap) record.Outcome {
 		t.Fatalf("Swap: %v", err)
 	}
 	if out.Done && out.Joined {
-		t.Fatal("a Swap is done, and joined")
+		t.Fatal("the Swap is done and joined")
 	}
 	return out
 }
 
-// write is a swap that must be done; it returns what is there then. Whatever is in the
-// inbox stays.
+// write makes a swap that must be done, and returns the record after it. The notes in the inbox stay.
 func (t *trial) write(b record.Backend, name, data string) record.Record {
 	t.Helper()
 	old := t.load(b, name)
 	old.Inbox = nil
 	if out := t.swap(b, record.Swap{Name: name, Old: old, Data: []byte(data)}); !out.Done {
-		t.Fatalf("a Swap of %q on version %q, which is there, is refused", data, old.Version)
+		t.Fatalf("a Swap of %q on the newest version, %q, is refused", data, old.Version)
 	}
 	r := t.load(b, name)
 	if string(r.Data) != data {
-		t.Fatalf("Load: %.40q, want %.40q, which was written", r.Data, data)
+		t.Fatalf("Load: got %.40q, want %.40q", r.Data, data)
 	}
 	return r
 }
 
-// note is one with an unused key.
+// note returns a note with an unused key.
 func note(data string) record.Note { return record.Note{Key: random(), Data: []byte(data)} }
 
-// long is for sessions that outlast the test, unless the machine stalls for most of a minute.
+// long is the TTL of sessions that outlast the test, unless the machine stalls for most of a minute.
 func (t *trial) long() time.Duration { return min(time.Minute, t.sessions.MaxTTL) }
 
-// session is a long one.
+// session begins a long session.
 func (t *trial) session(b record.Backend) session.ID {
 	t.Helper()
 	return t.begin(b, t.long())
 }
 
-// begin begins a session, which ends with the test at the latest.
+// begin begins a session, which ends no later than the test.
 func (t *trial) begin(b record.Backend, ttl time.Duration) session.ID {
 	t.Helper()
 	ttl = max(ttl, t.sessions.MinTTL)
 	ttl -= ttl % t.sessions.Tick
 	id, _, lasts := t.beginFor(b, ttl)
 	if lasts <= 0 || lasts > ttl {
-		t.Fatalf("Begin with a TTL of %v: it lasts %v", ttl, lasts)
+		t.Fatalf("Begin with a TTL of %v: the session lasts %v", ttl, lasts)
 	}
 	ctx := context.WithoutCancel(t.ctx)
 	t.Cleanup(func() {
@@ -354,7 +351,7 @@ func (t *trial) begin(b record.Backend, ttl time.Duration) session.ID {
 	return id
 }
 
-// calls is what the owner of a session knows of its counter.
+// renew renews a session, and returns its call counter.
 func (t *trial) renew(b record.Backend, id session.ID) (calls int64) {
 	t.Helper()
 	t.answered("Renew", func() (err error) {
@@ -364,12 +361,12 @@ func (t *trial) renew(b record.Backend, id session.ID) (calls int64) {
 	return calls
 }
 
-// join has notes left in the inbox of a name that has a record.
+// join leaves notes in the inbox of a name that has a record.
 func (t *trial) join(b record.Backend, name string, id session.ID, calls int64, notes ...record.Note) record.Outcome {
 	t.Helper()
 	out := t.swap(b, t.joining(name, id, calls, notes...))
 	if out.Done {
-		t.Fatal("a Swap on no version is done, though there is a record")
+		t.Fatal("a Swap on no version is done, although there is a record")
 	}
 	return out
 }
@@ -382,12 +379,12 @@ func (t *trial) joined(b record.Backend, name string, id session.ID, notes ...re
 	}
 }
 
-// joining is a Swap that is refused where there is a record, and joins.
+// joining returns a Swap that joins, because it is refused if there is a record.
 func (t *trial) joining(name string, id session.ID, calls int64, notes ...record.Note) record.Swap {
 	return record.Swap{Name: name, Data: []byte("refused"), Join: &record.Join{Session: id, Calls: calls, Notes: notes}}
 }
 
-// keys are those of notes, in order.
+// keys returns the keys of the notes, in order.
 func keys(notes []record.Note) []string {
 	all := make([]string, len(notes))
 	for i := range notes {
@@ -396,13 +393,13 @@ func keys(notes []record.Note) []string {
 	return all
 }
 
-// left is for how long a session goes on.
+// left returns how much longer a session lasts.
 func (t *trial) left(b record.Backend, id session.ID) time.Duration {
 	t.Helper()
 	return t.leftOf(b, id)[0]
 }
 
-// leftOf is how long each of the sessions goes on.
+// leftOf returns how much longer each of the sessions lasts.
 func (t *trial) leftOf(b record.Backend, ids ...session.ID) (left []time.Duration) {
 	t.Helper()
 	t.answered("Left", func() (err error) {
@@ -410,19 +407,19 @@ func (t *trial) leftOf(b record.Backend, ids ...session.ID) (left []time.Duratio
 		return err
 	})
 	if len(left) != len(ids) {
-		t.Fatalf("Left of %d sessions: %v", len(ids), left)
+		t.Fatalf("Left of %d sessions: got %v", len(ids), left)
 	}
 	return left
 }
 
-// has reports whether Data is what was written.
+// has reports whether Data is data.
 func has(r record.Record, data string) bool { return string(r.Data) == data }
 
 func describe(r record.Record) string {
 	return fmt.Sprintf("%.40q as version %q with notes %v", r.Data, r.Version, keys(r.Inbox))
 }
 
-// swapping is a Swap for unanswered.
+// swapping returns a Swap as a function for unanswered.
 func swapping(b record.Backend, name string, old record.Record, data string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := b.Swap(ctx, &record.Swap{Name: name, Old: old, Data: []byte(data)})

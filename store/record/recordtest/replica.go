@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// Fork copies the present state of the server, like a replica that receives nothing more. promote replaces the
-// server by it: everything answered since is forgotten, and [Client.Server] is another from the next renewal on.
+// Fork copies the present state of the server, as a replica has it that receives nothing more. promote replaces the
+// server by the copy: everything answered since is forgotten, and [Client.Server] differs from the next renewal on.
 func (m *Memory) Fork() (promote func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -30,7 +30,7 @@ func (m *Memory) Fork() (promote func()) {
 		defer m.mu.Unlock()
 		for l := range maps.Values(m.sessions) {
 			if !l.over {
-				close(l.ended) // who awaits it asks again
+				close(l.ended) // a process that awaits it asks again
 			}
 		}
 		m.names, m.sessions = names, sessions

@@ -14,8 +14,8 @@ var retentionPromises = []promise{
 	{name: "an idle record is swapped as any other", run: idleSwapped},
 }
 
-// idle writes a record that may be deleted, and returns what is there and when it was sent. On a machine that stalls it may be deleted before
-// its version is read, which the clock shows: then it is written again.
+// idle writes an idle record, and returns it and when the request was sent. On a machine that stalls the record may
+// be deleted before its version is read, which the clock shows: then it is written again.
 func (t *trial) idle(b record.Backend, name string) (r record.Record, sent store.Instant) {
 	t.Helper()
 	for {
@@ -23,7 +23,7 @@ func (t *trial) idle(b record.Backend, name string) (r record.Record, sent store
 		sent = store.Now()
 		out := t.swap(b, record.Swap{Name: name, Old: old, Data: []byte("idle"), Idle: true})
 		if !out.Done {
-			t.Fatal("an idle Swap on what is there is refused")
+			t.Fatal("an idle Swap on the newest version is refused")
 		}
 		if !out.Current {
 			out.Now = t.load(b, name)
@@ -34,12 +34,13 @@ func (t *trial) idle(b record.Backend, name string) (r record.Record, sent store
 	}
 }
 
-// isOld reports whether an idle record that was sent then may be deleted.
+// isOld reports whether an idle record whose write was sent then may be deleted.
 func (t *trial) isOld(b record.Backend, sent store.Instant) bool {
 	return store.Now().Sub(sent) >= b.Traits().Retention
 }
 
-// use writes a record that is idle since then. On a machine that stalls it may be deleted right before it is written.
+// use writes a record that has been idle since then. On a machine that stalls it may be deleted right before it is
+// written.
 func (t *trial) use(b record.Backend, name string, since store.Instant) {
 	t.Helper()
 	old := t.load(b, name)
@@ -48,15 +49,14 @@ func (t *trial) use(b record.Backend, name string, since store.Instant) {
 		return
 	}
 	if use.Old = t.load(b, name); len(use.Old.Data) > 0 || !t.isOld(b, since) || !t.swap(b, use).Done {
-		t.Fatalf("a Swap on version %q, which is there, is refused", old.Version)
+		t.Fatalf("a Swap on the newest version, %q, is refused", old.Version)
 	}
 }
 
-// idlePatience is how much longer than its retention an idle record is watched: it may stay forever.
+// idlePatience is how much longer than its retention an idle record is watched. It may stay forever.
 var idlePatience = min(patience, 30*time.Second)
 
-// deleted waits until an idle record is deleted. A server that is slower than
-// this test has patience for has nothing to be tested here.
+// deleted waits until an idle record is deleted. If that takes longer than idlePatience, there is nothing to test.
 func (t *trial) deleted(b record.Backend, name string, retention time.Duration) {
 	t.Helper()
 	for deadline := time.Now().Add(retention + idlePatience); len(t.load(b, name).Data) > 0; time.Sleep(10 * time.Millisecond) {
@@ -81,20 +81,21 @@ func idleStays(t *trial) {
 			continue
 		}
 		if kept := heard.Sub(sent); kept < retention {
-			t.Errorf("an idle record was deleted after %v, want %v at least", kept, retention)
+			t.Errorf("an idle record was deleted after %v, want at least %v", kept, retention)
 		}
 		return
 	}
 }
 
-// The one that was idle before is used again; when the later one is deleted, its time would be over.
+// The record that was idle first is used again. When the later one is deleted, the first one's time would have ended
+// too.
 func usedAgainStays(t *trial) {
 	b, used, idle := t.closing(t.s.Brief(t.T)), fresh(), fresh()
 	_, since := t.idle(b, used)
 	t.use(b, used, since)
 	t.idle(b, idle)
 	t.deleted(b, idle, b.Traits().Retention)
-	t.never("a record that is used is deleted", func() bool { return !has(t.load(b, used), "used") })
+	t.never("a record in use is deleted", func() bool { return !has(t.load(b, used), "used") })
 }
 
 func deletedVersions(t *trial) {
@@ -112,11 +113,11 @@ func deletedVersions(t *trial) {
 	for range 8 {
 		r := t.write(b, name, "after")
 		if seen[r.Version] {
-			t.Fatalf("version %q is there again, after the name was deleted", r.Version)
+			t.Fatalf("version %q was created again, after its name was deleted", r.Version)
 		}
 		for version := range seen {
 			if out := t.swap(b, record.Swap{Name: name, Old: record.Record{Version: version}, Data: []byte("late")}); out.Done {
-				t.Fatalf("a Swap is done on version %q, from before the name was deleted", version)
+				t.Fatalf("a Swap is done on version %q, from before its name was deleted", version)
 			}
 		}
 	}
@@ -127,10 +128,10 @@ func idleSwapped(t *trial) {
 	t.write(a, name, "x")
 	old, _ := t.idle(a, name)
 	if r := t.load(b, name); !has(r, "idle") || r.Version != old.Version {
-		t.Errorf("Load: %s, want %q as version %q", describe(r), "idle", old.Version)
+		t.Errorf("Load: got %s, want %q as version %q", describe(r), "idle", old.Version)
 	}
 	if out := t.swap(b, record.Swap{Name: name, Data: []byte("y")}); out.Done {
-		t.Error("a Swap on no version is done, where there is an idle record")
+		t.Error("a Swap on no version is done, although there is an idle record")
 	}
 	if out := t.swap(b, record.Swap{Name: name, Old: old, Data: []byte("y")}); !out.Done {
 		t.Error("a Swap on an idle record is refused")

@@ -13,7 +13,7 @@ var swapPromises = []promise{
 	{name: "a swap on what is there is done", run: swapDone},
 	{name: "a swap on no version is done only where nothing is", run: swapOnNothing},
 	{name: "a swap on an older version is refused", run: swapOnOlder},
-	{name: "a swap on a newer version than there is is refused", run: swapOnOther},
+	{name: "a swap on the version of another record is refused", run: swapOnOther},
 	{name: "a refused swap changes nothing", run: refusedChangesNothing},
 	{name: "of many swaps on one version one is done", run: oneOfMany},
 	{name: "of many first swaps of a name one is done", run: oneOfFirst},
@@ -31,7 +31,7 @@ var swapPromises = []promise{
 	{name: "a swap that comes late is refused", run: swapLate},
 	{name: "a first swap that comes late is refused", run: firstSwapLate},
 	{name: "a swap held on its way is never done after another", run: swapHeld, linked: true},
-	{name: "a swap held on its way is done if nobody has written", run: swapHeldDone, linked: true},
+	{name: "a swap held on its way is done if no other was", run: swapHeldDone, linked: true},
 	{name: "a swap whose reply is lost is done once", run: swapMuted, linked: true},
 	{name: "the largest record is written", run: largest},
 }
@@ -41,10 +41,10 @@ func swapDone(t *trial) {
 	for i, data := range []string{"one", "two", "three"} {
 		from := []record.Backend{a, b}[i%2]
 		if out := t.swap(from, record.Swap{Name: name, Old: t.load(from, name), Data: []byte(data)}); !out.Done {
-			t.Fatalf("a Swap on what was just read is refused")
+			t.Fatalf("a Swap on the newest version is refused")
 		}
 		if r := t.load(a, name); !has(r, data) {
-			t.Errorf("Load: %s, want %q", describe(r), data)
+			t.Errorf("Load: got %s, want %q", describe(r), data)
 		}
 	}
 }
@@ -52,15 +52,15 @@ func swapDone(t *trial) {
 func swapOnNothing(t *trial) {
 	a, b, name := t.open(), t.open(), fresh()
 	if out := t.swap(a, record.Swap{Name: name, Data: []byte("one")}); !out.Done {
-		t.Fatal("a Swap on no version is refused, where nothing is")
+		t.Fatal("a Swap on no version is refused, although there is no record")
 	}
 	for _, from := range []record.Backend{a, b} {
 		if out := t.swap(from, record.Swap{Name: name, Data: []byte("two")}); out.Done {
-			t.Error("a Swap on no version is done, where there is a record")
+			t.Error("a Swap on no version is done, although there is a record")
 		}
 	}
 	if r := t.load(b, name); !has(r, "one") {
-		t.Errorf("Load: %s, want the first", describe(r))
+		t.Errorf("Load: got %s, want the first", describe(r))
 	}
 }
 
@@ -73,16 +73,16 @@ func swapOnOlder(t *trial) {
 	for _, old := range olds[:3] {
 		for _, from := range []record.Backend{a, b} {
 			if out := t.swap(from, record.Swap{Name: name, Old: old, Data: []byte("late")}); out.Done {
-				t.Errorf("a Swap on version %q is done, where %q is", old.Version, olds[3].Version)
+				t.Errorf("a Swap on version %q is done, although the newest is %q", old.Version, olds[3].Version)
 			}
 		}
 	}
 	if r := t.load(b, name); !has(r, "3") || r.Version != olds[3].Version {
-		t.Errorf("Load: %s, want the newest", describe(r))
+		t.Errorf("Load: got %s, want the newest", describe(r))
 	}
 }
 
-// A version that is another name's, as after the server was set back.
+// The version is that of another name, as after the server was set back.
 func swapOnOther(t *trial) {
 	a, name, other := t.open(), fresh(), fresh()
 	here := t.write(a, name, "here")
@@ -91,13 +91,13 @@ func swapOnOther(t *trial) {
 		there = t.write(a, other, strconv.Itoa(i))
 	}
 	if there.Version == here.Version {
-		return // versions count for each name
+		return // versions are counted per name
 	}
 	if out := t.swap(a, record.Swap{Name: name, Old: there, Data: []byte("x")}); out.Done {
-		t.Errorf("a Swap on version %q is done, where %q is", there.Version, here.Version)
+		t.Errorf("a Swap on version %q is done, although the newest is %q", there.Version, here.Version)
 	}
 	if out := t.swap(a, record.Swap{Name: fresh(), Old: there, Data: []byte("x")}); out.Done {
-		t.Errorf("a Swap on version %q is done, where nothing is", there.Version)
+		t.Errorf("a Swap on version %q is done, although there is no record", there.Version)
 	}
 }
 
@@ -110,11 +110,11 @@ func refusedChangesNothing(t *trial) {
 	before := t.load(b, name)
 	old.Inbox = before.Inbox
 	if out := t.swap(a, record.Swap{Name: name, Old: old, Data: []byte("refused"), Idle: true}); out.Done || out.Joined {
-		t.Errorf("a Swap on an older version, without a Join: %+v", out)
+		t.Errorf("a Swap on an older version, without a Join: got %+v", out)
 	}
 	after := t.load(b, name)
 	if after.Version != before.Version || !has(after, "new") || len(after.Inbox) != 1 || after.Inbox[0].Version != before.Inbox[0].Version {
-		t.Errorf("Load: %s, want %s as before", describe(after), describe(before))
+		t.Errorf("Load: got %s, want %s as before", describe(after), describe(before))
 	}
 }
 
@@ -135,7 +135,7 @@ func (t *trial) race(name string, old record.Record) (done []string) {
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
-					t.Errorf("Swap, of many at once: %v", err)
+					t.Errorf("Swap, one of many at the same time: %v", err)
 				}
 				if out.Done {
 					done = append(done, data)
@@ -154,11 +154,11 @@ func oneOfMany(t *trial) {
 		old := t.write(a, name, "before")
 		done := t.race(name, old)
 		if len(done) > 1 {
-			t.Fatalf("%d Swaps on one version are done", len(done))
+			t.Fatalf("%d Swaps on one version are done, want at most one", len(done))
 		}
 		want := append(done, "before")[0]
 		if r := t.load(a, name); !has(r, want) {
-			t.Errorf("Load: %s, want %q, which was done", describe(r), want)
+			t.Errorf("Load: got %s, want %q, which was done", describe(r), want)
 		}
 	}
 }
@@ -169,17 +169,16 @@ func oneOfFirst(t *trial) {
 		name := fresh()
 		done := t.race(name, t.load(a, name))
 		if len(done) > 1 {
-			t.Fatalf("%d first Swaps of a name are done", len(done))
+			t.Fatalf("%d first Swaps of a name are done, want at most one", len(done))
 		}
 		r := t.load(a, name)
 		if len(done) == 1 && !has(r, done[0]) || len(done) == 0 && len(r.Data) > 0 {
-			t.Errorf("Load: %s, where %v is done", describe(r), done)
+			t.Errorf("Load: got %s, but done: %v", describe(r), done)
 		}
 	}
 }
 
-// Several processes count up, each from the value that it read, or that an
-// answer had.
+// Several processes count up, each from the value that it has read or that an answer had.
 func noneLost(t *trial) {
 	name := fresh()
 	t.write(t.open(), name, "0")
@@ -192,7 +191,7 @@ func noneLost(t *trial) {
 			for done := 0; done < each; {
 				r, err := b.Load(t.ctx, name)
 				if err != nil {
-					t.Errorf("Load, beside others: %v", err)
+					t.Errorf("Load, while others write: %v", err)
 					return
 				}
 				n, err := strconv.Atoi(string(r.Data))
@@ -203,7 +202,7 @@ func noneLost(t *trial) {
 				out, err := b.Swap(t.ctx, &record.Swap{Name: name, Old: r, Data: []byte(strconv.Itoa(n + 1))})
 				switch {
 				case err != nil:
-					t.Errorf("Swap, beside others: %v", err)
+					t.Errorf("Swap, while others write: %v", err)
 					return
 				case out.Done:
 					done++
@@ -215,7 +214,7 @@ func noneLost(t *trial) {
 	}
 	counting.Wait()
 	if r := t.load(t.open(), name); !t.Failed() && !has(r, strconv.Itoa(each*processes)) {
-		t.Errorf("%s was counted, want %d: a Swap was done on what was not there (%d were refused)", r.Data, each*processes, lost.Load())
+		t.Errorf("got the count %s, want %d: a Swap was done on an older version (%d were refused)", r.Data, each*processes, lost.Load())
 	}
 }
 
@@ -224,7 +223,7 @@ func newVersion(t *trial) {
 	seen := map[string]bool{"": true}
 	for range 5 {
 		if r := t.write(a, name, "same"); seen[r.Version] {
-			t.Errorf("a Swap with the data that is there has made version %q again", r.Version)
+			t.Errorf("a Swap with the same data created version %q again", r.Version)
 		} else {
 			seen[r.Version] = true
 		}
@@ -238,7 +237,7 @@ func versionsOnce(t *trial) {
 		from := []record.Backend{a, b}[i%2]
 		r := t.write(from, name, []string{"a", "bb", "a"}[i%3])
 		if was, used := seen[r.Version]; used {
-			t.Fatalf("version %q was used %s", r.Version, was)
+			t.Fatalf("version %q was created twice, %s", r.Version, was)
 		}
 		seen[r.Version] = fmt.Sprintf("by write %d, and by write %d", i, i+1)
 	}
@@ -250,7 +249,7 @@ func sameDataRefused(t *trial) {
 	t.write(a, name, "b")
 	t.write(a, name, "a")
 	if out := t.swap(a, record.Swap{Name: name, Old: old, Data: []byte("c")}); out.Done {
-		t.Error("a Swap is done on data that was written again meanwhile")
+		t.Error("a Swap is done on an older version with the same data")
 	}
 }
 
@@ -263,19 +262,19 @@ func takesInThose(t *trial) {
 	old := t.load(b, name)
 	t.joined(a, name, id, third)
 	if out := t.swap(b, record.Swap{Name: name, Old: old, Data: []byte("y")}); !out.Done {
-		t.Fatal("a Swap is refused, as a note has come meanwhile")
+		t.Fatal("a Swap is refused because of a new note")
 	}
 	if r := t.load(a, name); len(r.Inbox) != 1 || r.Inbox[0].Key != third.Key {
-		t.Errorf("Load: notes %v, want %v, which came later", keys(r.Inbox), third.Key)
+		t.Errorf("Load: got notes %v, want %v, which came later", keys(r.Inbox), third.Key)
 	}
-	// Of the rest, too, only what it returns.
+	// A swap on the remaining notes, too, removes only what Load returned.
 	old = t.load(b, name)
 	t.joined(a, name, id, note("4"))
 	if out := t.swap(b, record.Swap{Name: name, Old: old, Data: []byte("z")}); !out.Done {
-		t.Fatal("a Swap is refused, as a note has come meanwhile")
+		t.Fatal("a Swap is refused because of a new note")
 	}
 	if r := t.load(a, name); len(r.Inbox) != 1 || string(r.Inbox[0].Data) != "4" {
-		t.Errorf("Load: notes %v, want the last", keys(r.Inbox))
+		t.Errorf("Load: got notes %v, want the last", keys(r.Inbox))
 	}
 }
 
@@ -285,18 +284,17 @@ func takenInRefused(t *trial) {
 	t.joined(a, name, t.session(a), note("n"))
 	old := t.load(b, name)
 	t.swap(a, record.Swap{Name: name, Old: old, Data: []byte("y")})
-	// A process that has read the inbox before, and the record after: the notes
-	// are deleted.
+	// A process has read the inbox before, and the record after: the notes are deleted.
 	now := t.load(b, name)
 	if len(now.Inbox) > 0 {
-		t.Fatalf("Load: notes %v, which were taken in", keys(now.Inbox))
+		t.Fatalf("Load: got notes %v, which were taken in", keys(now.Inbox))
 	}
 	now.Inbox = old.Inbox
 	if out := t.swap(b, record.Swap{Name: name, Old: now, Data: []byte("z")}); out.Done {
-		t.Error("a Swap is done that takes in a note that was taken in before")
+		t.Error("a Swap is done that takes in a note a second time")
 	}
 	if r := t.load(a, name); !has(r, "y") {
-		t.Errorf("Load: %s, want %q", describe(r), "y")
+		t.Errorf("Load: got %s, want %q", describe(r), "y")
 	}
 }
 
@@ -312,10 +310,10 @@ func takesInAllOrNone(t *trial) {
 	now := t.load(b, name)
 	now.Inbox = append(now.Inbox, old.Inbox...)
 	if out := t.swap(b, record.Swap{Name: name, Old: now, Data: []byte("z")}); out.Done {
-		t.Error("a Swap is done though one of its notes is not there")
+		t.Error("a Swap is done, although one of its notes does not exist")
 	}
 	if r := t.load(a, name); !has(r, "y") || len(r.Inbox) != 1 || r.Inbox[0].Key != stays.Key {
-		t.Errorf("Load: %s, want it as before", describe(r))
+		t.Errorf("Load: got %s, want it as before", describe(r))
 	}
 }
 
@@ -325,13 +323,13 @@ func doneTells(t *trial) {
 	for i := range 5 {
 		out := t.swap(a, record.Swap{Name: name, Old: old, Data: []byte(strconv.Itoa(i))})
 		if !out.Done {
-			t.Fatalf("Swap %d on what the one before has told is refused", i)
+			t.Fatalf("Swap %d on what the one before returned is refused", i)
 		}
 		if !out.Current {
 			out.Now = t.load(a, name)
 		}
 		if r := t.load(b, name); r.Version != out.Now.Version || !has(r, strconv.Itoa(i)) {
-			t.Errorf("a done Swap tells version %q, Load %s", out.Now.Version, describe(r))
+			t.Errorf("a done Swap returns version %q, Load %s", out.Now.Version, describe(r))
 		}
 		old = record.Record{Version: out.Now.Version}
 	}
@@ -347,17 +345,17 @@ func doneTellsInbox(t *trial) {
 	t.joined(b, name, id, second)
 	out := t.swap(a, record.Swap{Name: name, Old: old, Data: []byte("y")})
 	if !out.Done {
-		t.Fatal("a Swap is refused, as a note has come meanwhile")
+		t.Fatal("a Swap is refused because of a new note")
 	}
 	if got := keys(out.Now.Inbox); out.Inbox && (len(got) != 1 || got[0] != second.Key) {
-		t.Errorf("a done Swap tells notes %v, want %v", got, second.Key)
+		t.Errorf("a done Swap returns notes %v, want %v", got, second.Key)
 	}
 	if out.Inbox && out.Current { // it serves as Old
 		if out := t.swap(a, record.Swap{Name: name, Old: out.Now, Data: []byte("z")}); !out.Done {
-			t.Error("a Swap on what a done one has told is refused")
+			t.Error("a Swap on what a done one returned is refused")
 		}
 		if r := t.load(b, name); len(r.Inbox) > 0 {
-			t.Errorf("Load: notes %v, which were taken in", keys(r.Inbox))
+			t.Errorf("Load: got notes %v, which were taken in", keys(r.Inbox))
 		}
 	}
 }
@@ -376,10 +374,10 @@ func refusedTells(t *trial) {
 		return
 	}
 	if r := t.load(a, name); out.Now.Version != r.Version || !has(out.Now, "new") || len(out.Now.Inbox) != 1 || out.Now.Inbox[0].Key != n.Key || (out.Now.Now > 0) != (r.Now > 0) {
-		t.Errorf("a refused Swap tells %s, Load %s", describe(out.Now), describe(r))
+		t.Errorf("a refused Swap returns %s, Load %s", describe(out.Now), describe(r))
 	}
 	if out := t.swap(b, record.Swap{Name: name, Old: out.Now, Data: []byte("newer")}); !out.Done {
-		t.Error("a Swap on what a refused one has told is refused")
+		t.Error("a Swap on what a refused one returned is refused")
 	}
 }
 
@@ -387,14 +385,14 @@ func swapTwice(t *trial) {
 	a, name := t.open(), fresh()
 	s := record.Swap{Name: name, Old: t.write(a, name, "old"), Data: []byte("new")}
 	if out := t.swap(a, s); !out.Done {
-		t.Fatal("a Swap on what is there is refused")
+		t.Fatal("a Swap on the newest version is refused")
 	}
 	was := t.load(a, name)
 	if out := t.swap(a, s); out.Done {
-		t.Error("a Swap that comes a second time is done a second time")
+		t.Error("a repeated Swap is done a second time")
 	}
 	if r := t.load(a, name); r.Version != was.Version {
-		t.Errorf("Load: version %q, want %q as before", r.Version, was.Version)
+		t.Errorf("Load: got version %q, want %q as before", r.Version, was.Version)
 	}
 }
 
@@ -407,7 +405,7 @@ func swapLate(t *trial) {
 		t.Error("a Swap is done after others were")
 	}
 	if r := t.load(b, name); !has(r, "old") {
-		t.Errorf("Load: %s", describe(r))
+		t.Errorf("Load: got %s", describe(r))
 	}
 }
 
@@ -420,7 +418,7 @@ func firstSwapLate(t *trial) {
 	}
 }
 
-// What a connection has held comes after its reset.
+// A request that the connection held arrives after the connection was reset.
 func swapHeld(t *trial) {
 	b, name := t.open(), fresh()
 	a, link := t.linked()
@@ -440,11 +438,11 @@ func swapHeldDone(t *trial) {
 	link.HoldAfter(0)
 	t.unanswered(link, swapping(a, name, old, "late"))
 	if r := t.load(b, name); !has(r, "old") {
-		t.Fatalf("Load: %s, though the Swap was held", describe(r))
+		t.Fatalf("Load: got %s, although the Swap was held", describe(r))
 	}
 	link.Reset()
 	link.Deliver()
-	// It may have been lost with the connection, or come later; if not, it is what is there.
+	// The swap may have been lost with the connection, or come later.
 	done := has(t.load(b, name), "late")
 	if out := t.swap(b, record.Swap{Name: name, Old: old, Data: []byte("new")}); out.Done {
 		if done {
@@ -452,7 +450,7 @@ func swapHeldDone(t *trial) {
 		}
 		t.never("a late Swap is done", func() bool { return !has(t.load(b, name), "new") })
 	} else if r := t.load(b, name); !has(r, "late") {
-		t.Errorf("Load: %s, and a Swap on what was there before was refused", describe(r))
+		t.Errorf("Load: got %s, but a Swap on the version before was refused", describe(r))
 	}
 }
 
@@ -461,13 +459,13 @@ func swapMuted(t *trial) {
 	a, link := t.linked()
 	old := t.write(a, name, "old")
 	link.MuteAfter(0)
-	t.givenUp("what is not answered is done", func() bool { return has(t.load(b, name), "done") }, swapping(a, name, old, "done"))
+	t.givenUp("the Swap without an answer is done", func() bool { return has(t.load(b, name), "done") }, swapping(a, name, old, "done"))
 	link.Reset()
 	link.Deliver()
 	r := t.load(b, name)
-	t.never("it is done again", func() bool { return t.load(b, name).Version != r.Version })
+	t.never("the Swap is done again", func() bool { return t.load(b, name).Version != r.Version })
 	if out := t.swap(b, record.Swap{Name: name, Old: old, Data: []byte("again")}); out.Done {
-		t.Error("a Swap is done on a version that is no more")
+		t.Error("a Swap is done on a version that is no longer the newest")
 	}
 }
 
@@ -479,6 +477,6 @@ func largest(t *trial) {
 	}
 	t.write(a, name, string(data))
 	if r := t.load(b, name); !has(r, string(data)) {
-		t.Errorf("Load: %d bytes, want the %d that were written", len(r.Data), len(data))
+		t.Errorf("Load: got %d bytes, want %d", len(r.Data), len(data))
 	}
 }

@@ -33,14 +33,14 @@ var lateJoinPromises = []promise{
 	{name: "a join whose reply is lost is done", run: joinMuted, linked: true},
 }
 
-// notJoined has a join that must not be done.
+// notJoined sends a join that must not be done.
 func (t *trial) notJoined(b record.Backend, name string, id session.ID, calls int64, why string) {
 	t.Helper()
 	if t.join(b, name, id, calls, note("void")).Joined {
 		t.Errorf("a Join of %s is done", why)
 	}
 	if r := t.load(b, name); len(r.Inbox) > 0 {
-		t.Errorf("a Join of %s has left notes %v", why, keys(r.Inbox))
+		t.Errorf("a Join of %s left notes %v", why, keys(r.Inbox))
 	}
 }
 
@@ -70,22 +70,22 @@ func joinOfPresentCalls(t *trial) {
 	id := t.session(a)
 	for calls := range int64(3) {
 		if got := t.renew(a, id); got != calls {
-			t.Fatalf("Renew: %d calls, want %d", got, calls)
+			t.Fatalf("Renew: got %d calls, want %d", got, calls)
 		}
 		if !t.join(a, name, id, calls, note("n")).Joined {
-			t.Errorf("a Join of a session that was called %d times, with that count, is not done", calls)
+			t.Errorf("a Join of a session with %d calls, and with that count, is not done", calls)
 		}
 		t.called(b, id)
 	}
 	if r := t.load(b, name); len(r.Inbox) != 3 {
-		t.Errorf("Load: %d notes, want 3", len(r.Inbox))
+		t.Errorf("Load: got %d notes, want 3", len(r.Inbox))
 	}
 }
 
 func joinOfCallsToCome(t *trial) {
 	a, name := t.open(), fresh()
 	t.write(a, name, "x")
-	t.notJoined(a, name, t.session(a), 1, "a session that was not called so often")
+	t.notJoined(a, name, t.session(a), 1, "a session with fewer calls")
 }
 
 func callOfOther(t *trial) {
@@ -122,11 +122,11 @@ func callLeavesNote(t *trial) {
 	t.joined(a, name, id, n)
 	t.called(b, id)
 	if r := t.load(b, name); len(r.Inbox) != 1 || r.Inbox[0].Key != n.Key {
-		t.Errorf("Load: notes %v, want %v, which was done before the Call", keys(r.Inbox), n.Key)
+		t.Errorf("Load: got notes %v, want %v, which was done before the Call", keys(r.Inbox), n.Key)
 	}
 }
 
-// Joins and a call at once: what the inbox is after the call was answered it stays.
+// Joins and a call run at once: the inbox stays as it is once the call was answered.
 func callVoids(t *trial) {
 	a, b, c, name := t.open(), t.open(), t.open(), fresh()
 	t.write(a, name, "x")
@@ -139,7 +139,7 @@ func callVoids(t *trial) {
 				<-begin
 				s := t.joining(name, id, 0, note("n"))
 				if _, err := a.Swap(t.ctx, &s); err != nil {
-					t.Errorf("Swap beside a Call: %v", err)
+					t.Errorf("Swap during a Call: %v", err)
 				}
 			})
 		}
@@ -148,10 +148,10 @@ func callVoids(t *trial) {
 		r := t.load(c, name)
 		joining.Wait()
 		if after := t.load(c, name); !slices.Equal(keys(after.Inbox), keys(r.Inbox)) {
-			t.Fatalf("%d notes were there after the Call was answered, and %d later", len(r.Inbox), len(after.Inbox))
+			t.Fatalf("got %d notes after the answer to the Call, and %d later", len(r.Inbox), len(after.Inbox))
 		}
 		if out := t.swap(c, record.Swap{Name: name, Old: r, Data: []byte("x")}); !out.Done {
-			t.Fatal("a Swap on what was read is refused")
+			t.Fatal("a Swap on the newest version is refused")
 		}
 	}
 }
@@ -166,7 +166,7 @@ func joinHeldCalled(t *trial) {
 	was := t.load(b, name)
 	link.Reset()
 	link.Deliver()
-	t.never("a join is done that was held, and was void", func() bool { return len(t.load(b, name).Inbox) != len(was.Inbox) })
+	t.never("a held join that was void is done", func() bool { return len(t.load(b, name).Inbox) != len(was.Inbox) })
 }
 
 func (t *trial) heldJoin(a record.Backend, link storetest.Link, name string, id session.ID) {
@@ -188,7 +188,7 @@ func joinHeldEnded(t *trial) {
 	t.lapsed(b, id, time.Second)
 	link.Reset()
 	link.Deliver()
-	t.never("a join is done that was held until its session had ended", func() bool { return len(t.load(b, name).Inbox) > 0 })
+	t.never("a join that was held until its session ended is done", func() bool { return len(t.load(b, name).Inbox) > 0 })
 }
 
 func joinHeld(t *trial) {
@@ -198,14 +198,14 @@ func joinHeld(t *trial) {
 	t.heldJoin(a, link, name, t.session(a))
 	link.Reset()
 	link.Deliver()
-	t.never("a join that was held is done twice", func() bool { return len(t.load(b, name).Inbox) > 1 })
+	t.never("a held join is done twice", func() bool { return len(t.load(b, name).Inbox) > 1 })
 	if r := t.load(b, name); !has(r, "x") {
-		t.Errorf("Load: %s, want %q", describe(r), "x")
+		t.Errorf("Load: got %s, want %q", describe(r), "x")
 	}
 }
 
-// One request is answered after another: the join is done by the time that an answer was lost
-// where it is of the same request, or not sent.
+// A connection answers requests in order. So once an answer was lost, the join is done if it is in the same request,
+// or else not sent.
 func joinMuted(t *trial) {
 	b, name := t.open(), fresh()
 	a, link := t.linked()
@@ -221,7 +221,7 @@ func joinMuted(t *trial) {
 	link.Deliver()
 	// It may have been on its way until now.
 	joined := 0
-	t.never("a join that was not answered comes twice, goes, or changes the record", func() bool {
+	t.never("a join without an answer is done twice, disappears, or changes the record", func() bool {
 		r, was := t.load(b, name), joined
 		joined = len(r.Inbox)
 		return !has(r, "x") || joined > 1 || joined < was

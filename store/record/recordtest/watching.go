@@ -11,12 +11,12 @@ import (
 
 var watchPromises = []promise{
 	{name: "who watches a record hears of each swap of it", run: watched, watches: true},
-	{name: "who watches a record hears of no other", run: watchedAlone, watches: true},
-	{name: "who has stopped to watch hears nothing", run: watchedNoMore, watches: true},
+	{name: "a watcher of a record is notified of no other", run: watchedAlone, watches: true},
+	{name: "a watcher that has stopped is notified of nothing", run: watchedNoMore, watches: true},
 	{name: "after a new connection each watcher is notified", run: watchedAgain, watches: true, linked: true},
 }
 
-// watch is how often it was said that a record has changed.
+// watch counts the reports that a record has changed.
 func (t *trial) watch(b record.Backend, name string) (times *atomic.Int64, stop func()) {
 	t.Helper()
 	times = new(atomic.Int64)
@@ -27,24 +27,24 @@ func (t *trial) watch(b record.Backend, name string) (times *atomic.Int64, stop 
 	return times, stop
 }
 
-// writes is a swap that is done, of whatever is there.
+// writes makes a swap that is done, whatever the record is.
 func (t *trial) writes(b record.Backend, name, data string) {
 	t.Helper()
 	if out := t.swap(b, record.Swap{Name: name, Old: t.load(b, name), Data: []byte(data)}); !out.Done {
-		t.Fatal("a Swap on what was just read is refused")
+		t.Fatal("a Swap on the newest version is refused")
 	}
 }
 
 func watched(t *trial) {
 	a, b, name := t.open(), t.open(), fresh()+"/ü %"
-	first, stop := t.watch(a, name) // it is not there yet
+	first, stop := t.watch(a, name) // there is no record yet
 	defer stop()
 	second, stop := t.watch(a, name)
 	defer stop()
 	for i, by := range []record.Backend{b, a, b} {
 		before, other := first.Load(), second.Load()
 		t.writes(by, name, string(rune('a'+i)))
-		t.until("both hear of it", func() bool { return first.Load() > before && second.Load() > other })
+		t.until("both watchers are notified", func() bool { return first.Load() > before && second.Load() > other })
 	}
 }
 
@@ -57,9 +57,9 @@ func watchedAlone(t *trial) {
 	defer stop()
 	t.writes(a, other, "a")
 	t.writes(a, name, "b")
-	t.until("it hears of its own", func() bool { return times.Load() > 0 })
+	t.until("its watcher is notified", func() bool { return times.Load() > 0 })
 	if n := near.Load(); n > 0 {
-		t.Errorf("%d changes of a name that nobody has written", n)
+		t.Errorf("got %d changes of a name that was never written", n)
 	}
 }
 
@@ -69,12 +69,12 @@ func watchedNoMore(t *trial) {
 	times, stopLater := t.watch(a, name)
 	stop()
 	stop()
-	t.writes(a, name, "a") // that may still be notified
-	t.until("the other hears of it", func() bool { return times.Load() > 0 })
-	t.until("what was on its way has come", func() bool {
+	t.writes(a, name, "a") // this may still be reported
+	t.until("the other watcher is notified", func() bool { return times.Load() > 0 })
+	t.until("the late notification has arrived", func() bool {
 		before, heard := gone.Load(), times.Load()
 		t.writes(a, name, "b")
-		t.until("the other hears of it", func() bool { return times.Load() > heard })
+		t.until("the other watcher is notified", func() bool { return times.Load() > heard })
 		return gone.Load() == before
 	})
 	if err := a.Close(); err != nil {
@@ -94,8 +94,8 @@ func watchedAgain(t *trial) {
 		t.writes(b, name, "b")
 		before := times.Load()
 		link.Reset()
-		t.until("it is told to look", func() bool { return times.Load() > before })
-		t.until("it hears of what is written then", func() bool {
+		t.until("the watcher is notified to poll", func() bool { return times.Load() > before })
+		t.until("the watcher is notified of the next change", func() bool {
 			before := times.Load()
 			t.writes(b, name, "c")
 			for begun := time.Now(); times.Load() == before && time.Since(begun) < moment; time.Sleep(time.Millisecond) {
@@ -105,7 +105,7 @@ func watchedAgain(t *trial) {
 	}
 }
 
-// A looker is what one WatchRecord began.
+// A looker is the result of one WatchRecord.
 type looker struct {
 	client  *Client
 	name    string
@@ -138,8 +138,8 @@ func (c *Client) WatchRecord(ctx context.Context, name string, changed func()) (
 	return stop, nil
 }
 
-// looked notifies the watchers of a name that it was written, on working connections; or the
-// watchers of a client that it has reconnected.
+// looked notifies the watchers of a name, on working connections, that it was written; or the watchers of a client
+// that the client has reconnected.
 func (m *Memory) looked(name string, again *Client) {
 	m.mu.Lock()
 	var to []*looker

@@ -29,9 +29,9 @@ type Base struct {
 	Sweeps    Sweeps        // when unneeded rows are deleted
 	Own       io.Closer     // the connections of Open, which Close closes; nil: they are the caller's
 
-	server atomic.Int64 // which has answered last
+	server atomic.Int64 // the one that answered last
 
-	ctx   context.Context // of the sweeping, ended by Close
+	ctx   context.Context // for sweeps, canceled by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 }
@@ -43,7 +43,8 @@ func NewBase(address string) *Base {
 	return b
 }
 
-// Description is what Describe of a backend returns. loses is how the server loses grants that were answered, and for how long two may hold a name then.
+// Description returns what Describe of a backend returns. loses says how the server loses grants that were answered,
+// and for how long two processes may then hold a name.
 func (b *Base) Description(loses string) store.Description {
 	return store.Description{
 		Store:   b.Address,
@@ -72,7 +73,8 @@ func (b *Base) Listen(context.Context, store.Process, func(record.Notification))
 // Await implements [session.Backend].
 func (b *Base) Await(context.Context, session.ID) error { return store.ErrUnsupported }
 
-// Met notes which server has answered a Begin or a Renew: a number that is not 0, and that two servers hardly share.
+// Met records which server answered a Begin or a Renew. The number is not 0, and two servers are unlikely to share
+// it.
 func (b *Base) Met(server int64) { b.server.Store(server) }
 
 // Server implements [session.Replaceable].
@@ -105,7 +107,7 @@ func (b *Base) NotOurs(table, why string, args ...any) error {
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// CheckName checks a name that becomes a part of statements. It has at most so many bytes.
+// CheckName checks a name of at most most bytes that becomes a part of statements.
 func CheckName(what, name string, most int) error {
 	if !identifier.MatchString(name) || len(name) > most { //mutant:row-name-is-plain
 		return fmt.Errorf("%w: %.130q as %s: want 1 to %d letters, digits and underscores, not first a digit", store.ErrInvalid, name, what, most)
@@ -124,11 +126,11 @@ func (b *Base) SweepInTime(sweep func(context.Context) error) {
 	b.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(b.ctx, sweepLimit)
 		defer cancel()
-		_ = sweep(ctx) // a later sweep tries again, or that of another process
+		_ = sweep(ctx) // a later sweep tries again, here or in another process
 	})
 }
 
-// Close implements [record.Backend]. It ends the sweep that is under way.
+// Close implements [record.Backend]. It ends a sweep that is under way.
 func (b *Base) Close() error {
 	b.end()
 	b.tasks.Wait() //mutant:row-close-waits

@@ -22,11 +22,11 @@ func TestMissingTablesAreCreated(t *testing.T) {
 		want  error
 		calls string
 	}{
-		"there":          {[]bool{true}, nil, nil, nil, "look"},
-		"not there":      {[]bool{false, true}, nil, nil, nil, "look make look"},
-		"not ours":       {[]bool{true}, store.ErrCorrupt, nil, store.ErrCorrupt, "look"},
-		"not to be had":  {[]bool{false}, nil, denied, denied, "look make"},
-		"not to be seen": {[]bool{false, false}, nil, nil, store.ErrDenied, "look make look"},
+		"there":              {[]bool{true}, nil, nil, nil, "look"},
+		"missing":            {[]bool{false, true}, nil, nil, nil, "look make look"},
+		"of another program": {[]bool{true}, store.ErrCorrupt, nil, store.ErrCorrupt, "look"},
+		"cannot be created":  {[]bool{false}, nil, denied, denied, "look make"},
+		"cannot be seen":     {[]bool{false, false}, nil, nil, store.ErrDenied, "look make look"},
 	} {
 		b, calls := NewBase("here"), []string{}
 		prepare := func() error {
@@ -40,12 +40,12 @@ func TestMissingTablesAreCreated(t *testing.T) {
 			})
 		}
 		if err := prepare(); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || strings.Join(calls, " ") != c.calls {
-			t.Errorf("%s: %v by %q, want %v by %q", what, err, calls, c.want, c.calls)
+			t.Errorf("%s: got %v with %q, want %v with %q", what, err, calls, c.want, c.calls)
 		}
 		if c.want == nil {
 			calls = nil
 			if err := prepare(); err != nil || len(calls) != 0 {
-				t.Errorf("%s, again: %v by %q", what, err, calls)
+				t.Errorf("%s, again: got %v with %q", what, err, calls)
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func TestAURLNamesOneServer(t *testing.T) {
 	} {
 		u, err := ParseURL(rawURL, bad, "a", "b")
 		if says == "" && (err != nil || u.Hostname() != "host") || says != "" && (err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret")) {
-			t.Errorf("%s: %v, %v, want %q", rawURL, u, err, says)
+			t.Errorf("%s: got %v, %v, want %q", rawURL, u, err, says)
 		}
 	}
 }
@@ -86,13 +86,13 @@ func TestTheDoctorGetsTheFindings(t *testing.T) {
 	}
 	for most, warns := range map[int]bool{0: false, 5: true} {
 		if f := b.CheckPool(most); (len(f) == 1 && f[0].Warning && f[0].About == "pool" && strings.Contains(f[0].Found, "at most 5 ")) != warns || len(f) != 0 != warns {
-			t.Errorf("a pool of the caller's with the bound %d: %+v", most, f)
+			t.Errorf("the caller's pool with a limit of %d: got %+v", most, f)
 		}
 	}
 	own := NewBase("here")
 	own.Own = closer(func() error { return nil })
 	if f := own.CheckPool(5); f != nil {
-		t.Errorf("a pool of our own: %+v", f)
+		t.Errorf("the store's own pool: got %+v, want no finding", f)
 	}
 	for want, f := range map[string]store.Finding{"first use creates it": CheckTable("t", false, false, "grants"), "may not DELETE": CheckTable("t", true, true, "grants"), "exists": CheckTable("t", true, false, "grants")} {
 		if (f.Run == "grants") != (want == "may not DELETE") || !strings.Contains(f.Found, want) || f.Err != nil || f.Warning {
@@ -114,11 +114,11 @@ func TestCloseEndsTheSweep(t *testing.T) {
 			return ctx.Err()
 		})
 		<-begun
-		b.SweepInTime(func(context.Context) error { t.Error("a second one at once"); return nil })
+		b.SweepInTime(func(context.Context) error { t.Error("a second sweep started at once"); return nil })
 		closes := 0
 		b.Own = closer(func() error { closes++; return nil })
 		if err := b.Close(); err != nil || !ended || closes != 1 {
-			t.Errorf("%v; the sweep has ended: %v; %d closed", err, ended, closes)
+			t.Errorf("Close: %v; the sweep has ended: %v; the pool was closed %d times", err, ended, closes)
 		}
 	})
 }
@@ -134,12 +134,12 @@ func TestTheTestsCatchEachMutantOfBases(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"tables that are not there are taken for made", "TestMissingTablesAreCreated", "row-made-is-checked", mutant.Cond("err == nil && there")},
+		{"missing tables are taken for existing ones", "TestMissingTablesAreCreated", "row-made-is-checked", mutant.Cond("err == nil && there")},
 		{"a name may be anything", "TestANameInAStatementIsPlain", "row-name-is-plain", mutant.Cond("len(name) > most")},
-		{"no pool is warned of", "TestTheDoctorGetsTheFindings", "row-pool-warned", mutant.Cond("true")},
-		{"a pool without a bound is warned of", "TestTheDoctorGetsTheFindings", "row-pool-warned", mutant.Cond("b.Own != nil")},
-		{"a pool of our own is warned of", "TestTheDoctorGetsTheFindings", "row-pool-warned", mutant.Cond("most == 0")},
-		{"a sweep goes on", "TestCloseEndsTheSweep", "row-close-waits", mutant.Delete()},
+		{"no warning about a small pool", "TestTheDoctorGetsTheFindings", "row-pool-warned", mutant.Cond("true")},
+		{"a warning about a pool without a limit", "TestTheDoctorGetsTheFindings", "row-pool-warned", mutant.Cond("b.Own != nil")},
+		{"a warning about the store's own pool", "TestTheDoctorGetsTheFindings", "row-pool-warned", mutant.Cond("most == 0")},
+		{"the sweep does not end with Close", "TestCloseEndsTheSweep", "row-close-waits", mutant.Delete()},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record/row", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}

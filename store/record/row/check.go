@@ -7,15 +7,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// CheckClock is the finding of the difference between the server's clock and this host's: the server returned
-// now, in microseconds since 1970, at half the round trip of a request that was sent at sent and answered just
-// now.
+// CheckClock returns the finding on the difference between the server's clock and this host's. The server returned
+// now, in microseconds since 1970, half a round trip after a request was sent at sent; its answer has just arrived.
 func CheckClock(now int64, sent time.Time) store.Finding {
 	half := time.Since(sent) / 2
 	return store.ClockFinding(time.UnixMicro(now).Sub(sent.Add(half)), half)
 }
 
-// CheckRole is the finding of whether the server takes writes; readOnly is what it calls itself if not.
+// CheckRole returns the finding on whether the server takes writes. If it does not, readOnly is what it calls
+// itself.
 func (b *Base) CheckRole(readOnly string) store.Finding {
 	if readOnly != "" {
 		return store.Finding{About: "role", Found: readOnly, Err: fmt.Errorf("%w: %s takes no writes, as a replica does not: name the primary", store.ErrUnavailable, b.Address)}
@@ -23,7 +23,8 @@ func (b *Base) CheckRole(readOnly string) store.Finding {
 	return store.Finding{About: "role", Found: "takes writes"}
 }
 
-// CheckDisk is the finding of whether the server waits for its disk; setting is why it does not, and run what changes that.
+// CheckDisk returns the finding on whether the server waits for its disk. If it does not, setting says why, and run
+// changes that.
 func (b *Base) CheckDisk(setting, run string) store.Finding {
 	if setting != "" {
 		return store.Finding{About: "disk", Warning: true, Run: run,
@@ -42,8 +43,8 @@ func (b *Base) CheckPool(most int) []store.Finding {
 		"every lease of this process is lost; give the locks a pool of their own", most)}}
 }
 
-// CheckTable is the finding of tables that exist, or that this user may create with schema. keeps says that it
-// may not delete, and grants is what changes that.
+// CheckTable returns the finding on tables that exist (there), or that this user may create. keeps says that the
+// user may not delete from them, and grants changes that.
 func CheckTable(table string, there, keeps bool, grants string) store.Finding {
 	switch {
 	case !there:

@@ -26,25 +26,25 @@ func TestTheInboxIsReadAsItWasWritten(t *testing.T) {
 		b := append(slices.Clone(Empty), Pack(notes)...)
 		have, err := Unpack(taken, b)
 		if err != nil || len(have) != len(notes) {
-			t.Fatalf("%d notes, %v, want %d", len(have), err, len(notes))
+			t.Fatalf("got %d notes, %v, want %d", len(have), err, len(notes))
 		}
 		next := taken
 		for i := range have {
 			if have[i].Key != notes[i].Key || string(have[i].Data) != string(notes[i].Data) {
-				t.Fatalf("%+v, want %+v", have[i], notes[i])
+				t.Fatalf("got %+v, want %+v", have[i], notes[i])
 			}
 			at := Parse(have[i].Version)
 			if at.Rev != next {
-				t.Fatalf("note %d begins at %d, and the one before ended at %d", i, at.Rev, next)
+				t.Fatalf("note %d starts at %d, but the one before ended at %d", i, at.Rev, next)
 			}
 			next = at.Taken
 		}
 		if next != taken+int64(len(b)-1) {
-			t.Fatalf("the last ends at %d of %d", next, taken+int64(len(b)-1))
+			t.Fatalf("the last note ends at %d, want %d", next, taken+int64(len(b)-1))
 		}
 		cut := rapid.IntRange(0, len(b)-1).Draw(t, "cut")
 		if have, err := Unpack(taken, b[:cut]); err == nil && len(have) == len(notes) && len(notes) > 0 {
-			t.Fatalf("cut to %d of %d bytes: %+v", cut, len(b), have)
+			t.Fatalf("got all notes from %d of %d bytes: %+v", cut, len(b), have)
 		}
 	})
 }
@@ -57,29 +57,29 @@ func TestAChangeTakesInTheNotesOfItsRecordAndNoOthers(t *testing.T) {
 	}
 	c := NewChange(&old)
 	if c.First || c.Old != (Version{7, 100}) || c.New.Rev <= 0 || c.New.Taken != 100+int64(len(r.Inbox)-1) || c.Cut != int64(len(r.Inbox)) {
-		t.Errorf("all: %+v", c)
+		t.Errorf("a change that takes in all: got %+v", c)
 	}
 	if d := NewChange(&old); d.New.Rev == c.New.Rev {
-		t.Error("two changes have one number")
+		t.Error("two changes have the same number")
 	}
 	some := old
 	some.Inbox = old.Inbox[:1]
 	if c := NewChange(&some); c.Cut != 1+4 || c.New.Taken != 104 {
-		t.Errorf("the first: %+v", c)
+		t.Errorf("a change that takes in the first: got %+v", c)
 	}
 	for what, inbox := range map[string][]record.Note{"the second": old.Inbox[1:], "the first twice": {old.Inbox[0], old.Inbox[0]}} {
 		gone := old
 		gone.Inbox = inbox
 		if c := NewChange(&gone); c.First || c.Old.Rev != -1 {
-			t.Errorf("%s: %+v, which depends on no version that can be there", what, c)
+			t.Errorf("%s: got %+v, want it to depend on a version that cannot exist", what, c)
 		}
 	}
 	if c := NewChange(&record.Record{}); !c.First || c.Cut != 1 || c.New.Taken != 0 {
-		t.Errorf("of nothing: %+v", c)
+		t.Errorf("the first change: got %+v", c)
 	}
 	for left, empty := range map[int64]bool{0: true, 5: false} {
 		if o := c.Done(left); !o.Done || !o.Current || o.Inbox != empty || o.Now.Version != c.New.String() {
-			t.Errorf("with %d bytes left: %+v", left, o)
+			t.Errorf("with %d bytes left: got %+v", left, o)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestARowOfAnotherFormatIsNoRecord(t *testing.T) {
 	for form, want := range map[int64]error{1: store.ErrCorrupt, 2: nil, 3: store.ErrUnsupported} {
 		r := Row{Form: form, Data: []byte("d"), Inbox: Empty}
 		if _, err := r.Record(2); !errors.Is(err, want) {
-			t.Errorf("of form %d: %v, want %v", form, err, want)
+			t.Errorf("format %d: got %v, want %v", form, err, want)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestAListContinuesAfterTheLastNameOfAPage(t *testing.T) {
 		}
 	}
 	if n != Page+3 || !slices.Equal(asked, []string{"", fmt.Sprintf("%04d", Page-1)}) {
-		t.Errorf("%d names, asked behind %q", n, asked)
+		t.Errorf("got %d names, with pages after %q", n, asked)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestTheEndOfASessionIsFinalBeforeItIsReported(t *testing.T) {
 	})
 	want := []time.Duration{0, 5 * time.Microsecond, 0, 16 * time.Microsecond, 0}
 	if err != nil || !slices.Equal(left, want) || !slices.Contains(ended, b) || !slices.Contains(ended, d) || slices.Contains(ended, a) || slices.Contains(ended, c) {
-		t.Errorf("%v, %v, want %v; ended %v", left, err, want, ended)
+		t.Errorf("got %v, %v, want %v; ended %v", left, err, want, ended)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestAWaitForASharedStepEndsWithItsContext(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(30 * time.Second):
-		t.Error("it is waited for")
+		t.Error("Do waits for a running step, although its context has ended")
 	}
 	close(end)
 	calls := 0
@@ -164,7 +164,7 @@ func TestAWaitForASharedStepEndsWithItsContext(t *testing.T) {
 		}
 	}
 	if calls != 1 || !o.Done.Load() {
-		t.Errorf("it was done %d times", calls)
+		t.Errorf("the step was done %d times, want once", calls)
 	}
 }
 
@@ -175,10 +175,10 @@ func TestTheTestsCatchEachMutantOfRows(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"a note is taken in that has gone", "TestAChangeTakesInTheNotesOfItsRecordAndNoOthers", "row-note-is-there", mutant.Cond("WAS && false")},
-		{"an inbox is reported as empty that is not", "TestAChangeTakesInTheNotesOfItsRecordAndNoOthers", "row-inbox-is-empty", mutant.Value("record.Outcome{Done: true, Current: true, Inbox: true}")},
+		{"a note is taken in that no longer exists", "TestAChangeTakesInTheNotesOfItsRecordAndNoOthers", "row-note-is-there", mutant.Cond("WAS && false")},
+		{"an inbox that is not empty is reported as empty", "TestAChangeTakesInTheNotesOfItsRecordAndNoOthers", "row-inbox-is-empty", mutant.Value("record.Outcome{Done: true, Current: true, Inbox: true}")},
 		{"an end is not final", "TestTheEndOfASessionIsFinalBeforeItIsReported", "row-end-is-final", mutant.Value("true, error(nil)")},
-		{"whoever does it is waited for", "TestAWaitForASharedStepEndsWithItsContext", "row-first-call-waits-for-no-other", mutant.Stmt("o.busy <- struct{}{}")},
+		{"a step waits for the one that runs", "TestAWaitForASharedStepEndsWithItsContext", "row-first-call-waits-for-no-other", mutant.Stmt("o.busy <- struct{}{}")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record/row", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}

@@ -19,8 +19,8 @@ type Found struct {
 	Err error // why the row is foreign, or nil
 }
 
-// List yields what next has read of the names behind one, Page rows at a time, in the order of the names.
-// Nothing is under way when a row is yielded: the caller may want the connection for something else.
+// List yields all rows, in the order of the names. next reads Page rows that follow a name. No read is under way
+// when List yields a row: the caller may need the connection.
 func List(next func(after string) ([]Found, error)) iter.Seq2[record.Named, error] {
 	return func(yield func(record.Named, error) bool) {
 		for after := ""; ; {
@@ -42,16 +42,16 @@ func List(next func(after string) ([]Found, error)) iter.Seq2[record.Named, erro
 	}
 }
 
-// A Left is the state of a session's row: when it expires on the server's clock, 0 once that is final, and for
-// how long it goes on.
+// A Left is the state of a session's row: when it expires on the server's clock, 0 once its end is final, and how
+// much longer it lasts.
 type Left struct {
 	ID      session.ID // of the session
-	Expires int64      // µs on the server's clock; 0: it is final
-	For     int64      // µs that the session goes on
+	Expires int64      // µs on the server's clock; 0: its end is final
+	For     int64      // µs that the session still lasts
 }
 
-// JudgeSessions is Left of [session.Backend]. look reads the present rows; end makes the end of one final, if it
-// has expired still once the row is locked, and reports whether it did: a renewal may be under way.
+// JudgeSessions implements Left of [session.Backend]. look reads the present rows. end makes the end of a session
+// final if it is still expired once its row is locked, since a renewal may be under way, and reports whether it did.
 func JudgeSessions(ids []session.ID, look func() ([]Left, error), end func(session.ID) (bool, error)) ([]time.Duration, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -77,7 +77,7 @@ func JudgeSessions(ids []session.ID, look func() ([]Left, error), end func(sessi
 			continue
 		}
 		left := make([]time.Duration, len(ids))
-		for i, id := range ids { // one that is not there has ended
+		for i, id := range ids { // a missing session has ended
 			left[i] = max(0, time.Duration(goesOn[id])*time.Microsecond)
 		}
 		return left, nil
@@ -86,7 +86,7 @@ func JudgeSessions(ids []session.ID, look func() ([]Left, error), end func(sessi
 
 const (
 	sweepEvery = time.Minute
-	sweepOdds  = 32 // of a process that has just come one in so many sweeps; it may not live for a minute, and leaves a few rows
+	sweepOdds  = 32 // one in so many new processes sweeps at once: it may not live for a minute, and leaves a few rows
 )
 
 // Sweeps says when a process sweeps its tables. The zero value is ready.
@@ -95,7 +95,7 @@ type Sweeps struct {
 	at store.Instant // 0: not yet known
 }
 
-// Due reports whether it is time for a sweep, and if so counts on the caller for it.
+// Due reports whether it is time for a sweep. If so, it expects the caller to sweep.
 func (s *Sweeps) Due() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,16 +114,16 @@ func (s *Sweeps) Pause() {
 	s.at = store.Now().Add(time.Hour)
 }
 
-// A Once does something until it succeeds, and then not again unless Done is made false. NewOnce makes one.
+// A Once does something until it succeeds, and then no more, unless Done is set to false. NewOnce makes one.
 type Once struct {
 	Done atomic.Bool   // it has succeeded
-	busy chan struct{} // of capacity 1: the call that does it
+	busy chan struct{} // of capacity 1; full while a call runs f
 }
 
 // NewOnce returns a Once that has done nothing.
 func NewOnce() *Once { return &Once{busy: make(chan struct{}, 1)} }
 
-// Do calls f, unless an f has returned nil before. A call whose context ends waits for no other's.
+// Do calls f, unless an f has returned nil before. Calls take turns. A call whose context ends stops waiting.
 func (o *Once) Do(ctx context.Context, f func() error) error {
 	if o.Done.Load() {
 		return nil

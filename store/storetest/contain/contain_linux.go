@@ -8,16 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootID is what a program reads to learn which boot this is.
+// bootID is the file with the boot id.
 const bootID = "/proc/sys/kernel/random/boot_id"
 
-// Attr has a process that is started with a be in namespaces of its own. Where
-// that is not allowed, to start it fails.
+// Attr changes a so that a process started with it is in namespaces of its own.
+// If that is not allowed, the start fails.
 func Attr(a *syscall.SysProcAttr) {
 	a.Cloneflags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
 	if os.Geteuid() != 0 {
-		// Only root of a user namespace keeps the right to mount when the
-		// program is started.
+		// In a user namespace only root keeps the right to mount after exec.
 		a.Cloneflags |= syscall.CLONE_NEWUSER
 		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
 		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
@@ -30,7 +29,7 @@ func Enter(id string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // the mount keeps it
+	defer os.Remove(f.Name()) // the mount keeps the file
 	_, err = fmt.Fprintln(f, id)
 	if err := f.Close(); err != nil {
 		return err
@@ -38,7 +37,7 @@ func Enter(id string) error {
 	if err != nil {
 		return err
 	}
-	// Nothing of this may be seen outside.
+	// These mounts must not be visible outside.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return &os.PathError{Op: "make private", Path: "/", Err: err}
 	}

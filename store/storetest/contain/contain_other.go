@@ -13,8 +13,8 @@ import (
 // Attr does nothing: Enter will fail.
 func Attr(*syscall.SysProcAttr) {}
 
-// Enter says that there are no such containers: an error that matches
-// store.ErrUnsupported.
+// Enter returns an error that matches store.ErrUnsupported: this system has no
+// such containers.
 func Enter(string) error {
 	return fmt.Errorf("%w: there are no mount namespaces on %s", store.ErrUnsupported, runtime.GOOS)
 }

@@ -56,11 +56,11 @@ func TestOneManagerOfTwoLeads(t *testing.T) {
 		m := newManager(t, lock)
 		err = m.Add(manager.RunnableFunc(func(ctx context.Context) error {
 			if together.Add(1) > 1 {
-				t.Error("two lead at a time")
+				t.Error("two managers lead at once")
 			}
 			defer together.Add(-1)
 			if lock.Lease().Token() == 0 {
-				t.Error("who leads has no token")
+				t.Error("the leader has no token")
 			}
 			started <- i
 			<-ctx.Done()
@@ -77,7 +77,7 @@ func TestOneManagerOfTwoLeads(t *testing.T) {
 	first := <-started
 	stop[first]()
 	if second := <-started; second == first {
-		t.Error("the manager that was stopped leads again")
+		t.Error("the stopped manager leads again")
 	}
 	stop[1-first]()
 	for i, e := range ended {

@@ -88,21 +88,21 @@ resource "terraform_data" "example" {
 	p.run(true, "init", "-input=false")
 	p.run(true, "apply", "-auto-approve", "-input=false")
 	if state, err := os.ReadFile(filepath.Join(states, "network.tfstate")); err != nil || !strings.Contains(string(state), "made under the lock") {
-		t.Errorf("the state is %s (%v)", state, err)
+		t.Errorf("got state %s (%v), want the output", state, err)
 	}
 	if holders, err := locks.Look(t.Context(), holdfastterraform.LockPrefix+"network"); err != nil || len(holders.Holders) > 0 {
-		t.Errorf("after apply the lock is held: %v (%v)", holders, err)
+		t.Errorf("after apply: got %v (%v), want no holders", holders, err)
 	}
 
 	// Another client has the lock.
 	const id = "1f0c5c4e-0000-4000-8000-000000000001"
 	request(t, "LOCK", url, `{"ID":"`+id+`","Operation":"OperationTypeApply","Who":"alice@web-3"}`)
 	if says := p.run(false, "apply", "-auto-approve", "-input=false"); !strings.Contains(says, "Error acquiring the state lock") || !strings.Contains(says, "alice@web-3") {
-		t.Errorf("it does not say who holds the lock:\n%s", says)
+		t.Errorf("tofu does not report the holder of the lock:\n%s", says)
 	}
 	p.run(true, "force-unlock", "-force", id)
 	p.run(true, "destroy", "-auto-approve", "-input=false")
 	if state := p.run(true, "state", "list"); strings.TrimSpace(state) != "" {
-		t.Errorf("after destroy there is %s", state)
+		t.Errorf("after destroy: got state %s, want none", state)
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Children returns the pids of our children, dead ones that are not reaped
-// among them. While some end at this moment others may be missing.
+// Children returns the pids of our children, including dead ones that are not reaped. It may miss
+// some while others are ending.
 func Children() []int {
-	// Most often there are none, and this is the cheapest way to know.
+	// Usually there are none, and this is the cheapest way to find out.
 	if err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil); err == unix.ECHILD {
 		return nil
 	}
@@ -22,14 +22,14 @@ func Children() []int {
 	return pids //mutant:front-children-found
 }
 
-// childrenOf returns the children of a process; not ok: this kernel lists none.
+// childrenOf returns the children of a process; ok is false if this kernel lists none.
 func childrenOf(process string) (pids []int, ok bool) {
 	dir := "/proc/" + process + "/task/"
 	threads, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, true // no /proc: then the group is all that can be found
+		return nil, true // no /proc: only the group can be found
 	}
-	for _, thread := range threads { // the parent of an orphan is any one of them
+	for _, thread := range threads { // the parent of an orphan can be any of them
 		list, err := os.ReadFile(dir + thread.Name() + "/children")
 		if os.IsNotExist(err) {
 			if _, err := os.Stat(dir + thread.Name()); err == nil {
@@ -45,7 +45,7 @@ func childrenOf(process string) (pids []int, ok bool) {
 	return pids, true
 }
 
-// childrenByStat asks every process for its parent.
+// childrenByStat reads the parent of every process.
 func childrenByStat() (pids []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

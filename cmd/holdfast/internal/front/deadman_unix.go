@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
-// orphaned ends all, when the engine has died without a word.
+// orphaned kills everything when the engine has died without sending "ended".
 func (f *frontend) orphaned() int {
 	f.killAll() //mutant:front-orphan-kills-all
 	f.take(true)
@@ -22,11 +22,11 @@ func (f *frontend) orphaned() int {
 	return ExitInternal
 }
 
-// expired ends all, when the engine has not moved its deadline in time.
+// expired kills everything when the engine has not moved its deadline in time.
 func (f *frontend) expired() int {
 	end := time.Duration(f.board.end.Load())
 	woke := clock.Boot()
-	// The engine does not end by itself while the lock lasts. See Link.Guard.
+	// A dead engine was killed in time: it does not end by itself while the lock lasts. See Link.Guard.
 	inTime := f.board.guarded.Load() && (f.reaped || died(f.engine)) && clock.Slept()-f.slept < 100*time.Millisecond && !frozenV1() //mutant:front-all-died-in-time
 	killed := f.killAll()
 	f.take(true)
@@ -46,9 +46,8 @@ func (f *frontend) expired() int {
 	return ExitLost
 }
 
-// whatRan says what of the command ran while we could do nothing: none of its
-// process group if the kernel has ended that in time. killed is how many there
-// still were.
+// whatRan says what part of the command ran while we were stopped: none of its process group if
+// the kernel killed that in time. killed is how many processes were left.
 func whatRan(inTime bool, killed int) string {
 	switch {
 	case !inTime:
@@ -59,12 +58,12 @@ func whatRan(inTime bool, killed int) string {
 	return "the command was killed before that"
 }
 
-// killAll kills all that is below us, and returns when it is gone, with how many
-// processes that were. What cannot be killed is waited for as long as the lock is
-// not over.
+// killAll kills all our descendants but the spared, and returns when they are gone, with how many
+// children it has killed. It gives up on what cannot be killed after patienceWithTheDead, but not
+// before the deadline of the board.
 func (f *frontend) killAll() (killed int) {
 	pids := map[int]bool{}
-	// The group first: when its parent dies the kernel lets a stopped one go on.
+	// The group first: the kernel continues a stopped group when its parent dies.
 	if group := int(f.board.group.Load()); group != 0 && !f.buried {
 		unix.Kill(-group, syscall.SIGKILL)
 	}
@@ -86,11 +85,11 @@ func (f *frontend) killAll() (killed int) {
 	return len(pids)
 }
 
-// patienceWithTheDead is how long a killed process may take without a word.
+// patienceWithTheDead is how long a killed process may take to die before we report it.
 const patienceWithTheDead = 5 * time.Second
 
-// reap buries our dead children, and reports whether no other is left. While
-// the engine lives there are hardly any.
+// reap reaps our dead children, and reports whether none but the spared are left. While the
+// engine lives few die.
 func (f *frontend) reap() (none bool) {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)

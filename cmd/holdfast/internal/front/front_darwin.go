@@ -10,8 +10,7 @@ import (
 
 const receiveFlags = 0
 
-// makePage returns a descriptor of memory that the engine inherits: of a file
-// that is there no more.
+// makePage returns a descriptor of memory that the engine inherits: of a deleted file.
 func makePage() (fd int, err error) {
 	f, err := os.CreateTemp("", "holdfast")
 	if err != nil {

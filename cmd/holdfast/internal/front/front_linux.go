@@ -19,8 +19,8 @@ func makePage() (fd int, err error) {
 	return fd, os.NewSyscallError("memfd_create", err)
 }
 
-// ignoredSignals are those that whoever started us ignores. signal.Ignored does
-// not tell of those of the job control.
+// ignoredSignals returns the signals that were ignored when we were started. signal.Ignored does
+// not report those of job control.
 func ignoredSignals() map[syscall.Signal]bool {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
@@ -43,18 +43,17 @@ func ignoredSignals() map[syscall.Signal]bool {
 	return ignored
 }
 
-// stopSelf stops the process, if a shell looks after it, before this returns. A
-// signal to the process could go to another thread than this.
+// stopSelf stops the process before it returns, if a shell can continue it. The signal goes to
+// this thread; one to the process could go to another thread.
 func stopSelf() {
 	WithDefault(unix.SIGTSTP, func() { unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP) })
 }
 
-// WithDefault calls f while the signal has its default effect. To reset it is
-// not enough: of signals of the job control Go keeps its handler, and passes on
-// that they are ignored.
+// WithDefault calls f while the signal has its default effect. To reset it is not enough: for
+// signals of job control Go keeps its handler, and children inherit that they are ignored.
 func WithDefault(sig syscall.Signal, f func()) {
 	const setSize = 8
-	var none, was [64]byte // a struct sigaction: what is in it need not be known
+	var none, was [64]byte // a struct sigaction; its layout does not matter
 	_, _, err := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&none)), uintptr(unsafe.Pointer(&was)), setSize, 0, 0)
 	if err == 0 {
 		defer unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&was)), 0, setSize, 0, 0)

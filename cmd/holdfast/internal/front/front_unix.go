@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
-// GivesUp are the signals that end the waiting for the lock; SIGKILL stands for
-// the end of the front. The command gets these and Forwarded, once it runs.
+// GivesUp are the signals that end the wait for the lock; SIGKILL stands for the end of the
+// front. Once the command runs, it gets these and Forwarded.
 var (
 	GivesUp   = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGKILL}
 	Forwarded = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}
@@ -28,13 +28,13 @@ var passedOn = slices.Concat(GivesUp, Forwarded)
 
 type frontend struct {
 	engine  int  // its pid
-	reaped  bool // the engine has been
-	buried  bool // the command has been, after the engine: its number may be another group's
+	reaped  bool // the engine has been reaped
+	buried  bool // the command has been reaped, after the engine: its number may be another group's
 	fd      int  // of the socket
 	board   *board
-	spared  []int // children that are not of our making
+	spared  []int // children that we have not started
 	ignored map[syscall.Signal]bool
-	slept   time.Duration // for how long the host was suspended, when we last looked at the board
+	slept   time.Duration // for how long the host had been suspended when we last read the board
 
 	signals   chan os.Signal
 	continued chan os.Signal // SIGCONT
@@ -42,16 +42,15 @@ type frontend struct {
 
 	tty   *Terminal // nil: there is none
 	given bool      // the command has the terminal
-	wants bool      // it is to have it when we are in the foreground
+	wants bool      // it gets the terminal when we are in the foreground
 	conts byte      // CONTs that we have sent to the engine, modulo 256
 }
 
-// front runs the program again as an engine, looks after it, and returns its
-// exit code.
+// front runs the program again as the engine, supervises it, and returns its exit code.
 func front() int {
 	f := &frontend{
 		tty:     OpenTerminal(),
-		spared:  Children(), // of a shell that has started some and then put us in its place //mutant:front-spared
+		spared:  Children(), // a shell may have started some and then exec'ed us //mutant:front-spared
 		signals: make(chan os.Signal, 16), continued: make(chan os.Signal, 1), messages: make(chan message, 16),
 	}
 	AdoptOrphans()
@@ -60,14 +59,14 @@ func front() int {
 		tell("cannot start the engine: %v", err)
 		return ExitInternal
 	}
-	signal.Ignore(syscall.SIGTTOU) // or to take the terminal back would stop us; the engine would have ignored it as well
+	signal.Ignore(syscall.SIGTTOU) // else taking the terminal back would stop us. Not before start: the engine would inherit it
 	LetGo()
 	go f.listen()
 	return f.run()
 }
 
-// start starts the engine, in a process group of its own: what the terminal
-// sends to our group, and the shell's CONT, are not for it.
+// start starts the engine in its own process group, so that it does not get what the terminal
+// sends to our group, or the shell's CONT.
 func (f *frontend) start() error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
@@ -93,7 +92,7 @@ func (f *frontend) start() error {
 	if err != nil {
 		return err
 	}
-	env := append(os.Environ(), fmt.Sprintf("%s=%d:%d:%d", LinkEnv, os.Getpid(), pair[1], page)) // whoever has it is no front
+	env := append(os.Environ(), fmt.Sprintf("%s=%d:%d:%d", LinkEnv, os.Getpid(), pair[1], page)) // a process that has it is not a front
 	f.engine, err = syscall.ForkExec(self, os.Args, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}})
 	if err != nil {
 		return fmt.Errorf("%s: %w", self, err)
@@ -104,20 +103,20 @@ func (f *frontend) start() error {
 	return nil
 }
 
-// LetGo drops our stdin and stdout, which are the command's: who is at the
-// other end of a pipe shall see it closed when the command closes it.
+// LetGo drops our stdin and stdout, which are the command's: the other end of a pipe must see it
+// closed when the command closes it.
 func LetGo() {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return // no harm but a pipe that is open for longer
+		return // the only harm is a pipe that is open for longer
 	}
 	duplicate(null, 0)
 	duplicate(null, 1)
 	unix.Close(null)
 }
 
-// catch begins to deliver signals, less those that whoever started us ignores.
-// TSTP has its default effect as long as there is no command.
+// catch starts to deliver signals, except those that were ignored when we were started. TSTP
+// keeps its default effect until there is a command.
 func (f *frontend) catch() {
 	f.ignored = ignoredSignals()
 	for _, sig := range append([]os.Signal{syscall.SIGCHLD, syscall.SIGPIPE}, passedOn...) {
@@ -128,8 +127,8 @@ func (f *frontend) catch() {
 	signal.Notify(f.continued, syscall.SIGCONT)
 }
 
-// listen delivers what the engine tells. A descriptor that comes with it is
-// ours from then on, and stays open until we end.
+// listen delivers the messages of the engine. A descriptor that comes with one is ours from then
+// on, and stays open until we end.
 func (f *frontend) listen() {
 	defer close(f.messages)
 	raw, err := os.NewFile(uintptr(f.fd), "engine").SyscallConn()
@@ -155,9 +154,9 @@ func (f *frontend) listen() {
 	}
 }
 
-// run looks after the engine until it has ended.
+// run supervises the engine until it has ended.
 func (f *frontend) run() int {
-	due := time.NewTimer(0) // each second: no timer runs while the machine is suspended
+	due := time.NewTimer(0) // at least each second: no timer runs while the machine is suspended
 	<-due.C                 //mutant:front-timer
 	for {
 		select {
@@ -180,7 +179,7 @@ func (f *frontend) run() int {
 			switch sig {
 			case syscall.SIGCHLD:
 				f.reap()
-			case syscall.SIGPIPE: // of our stderr
+			case syscall.SIGPIPE: // from our stderr
 			default:
 				f.pass(sig.(syscall.Signal))
 			}
@@ -196,13 +195,13 @@ func (f *frontend) run() int {
 	}
 }
 
-// pass gives a signal to the engine. It never waits: one that is stopped has
-// hundreds of them unread when there is no room.
+// pass sends a signal to the engine. It never blocks: the socket is full only if the engine is
+// stopped and has hundreds unread.
 func (f *frontend) pass(sig syscall.Signal) error {
 	return Retry(func() error { _, err := unix.Write(f.fd, []byte{byte(sig)}); return err })
 }
 
-// leave ends us as the command has ended.
+// leave ends us like the command, and returns its exit code.
 func (f *frontend) leave(m message) int {
 	Retry(func() error { _, err := unix.Wait4(f.engine, nil, 0, nil); return err })
 	sig := syscall.Signal(m.signal)
@@ -214,34 +213,33 @@ func (f *frontend) leave(m message) int {
 	return int(m.code)
 }
 
-// interruptOurselves gives a Ctrl-C or Ctrl-\ that the command died of to our
-// own group, which would have had it from the terminal if the command had not
-// been in the foreground: so a script or a loop around us ends as well.
+// interruptOurselves sends our own group the Ctrl-C or Ctrl-\ that ended the command. The
+// terminal would have sent it there if the command had not been in the foreground. So a script or
+// a loop around us ends too.
 func interruptOurselves(sig syscall.Signal) {
 	signal.Reset(sig)
 	unix.Kill(0, sig)
-	time.Sleep(100 * time.Millisecond) // it is on its way; where it was ignored we go on
+	time.Sleep(100 * time.Millisecond) // the signal is on its way; if it is ignored, we continue
 }
 
-// init makes us the front, if the arguments are those of `run` and nobody is
-// above us, and does not return. It is not for main to do, as what is done before
-// main, by the packages of all stores, is nothing to the front. See the comment of
-// the package.
+// init makes us the front, and then does not return, if the arguments are those of `run` and we
+// have no front. main would be too late: before it the packages of all stores are initialized,
+// which the front does not need. See the package comment.
 func init() {
 	if _, below := os.LookupEnv(LinkEnv); !below && len(os.Args) > 0 && namesRun(os.Args[1:]) {
 		Need()
 	}
 }
 
-// Need makes us the front, and does not return, unless we have one.
+// Need makes us the front, and then does not return, unless we have one.
 func Need() {
 	if Above == nil {
 		os.Exit(front())
 	}
 }
 
-// namesRun reports whether the arguments are those of `run`. If this is wrong
-// Need is called later.
+// namesRun reports whether the arguments are those of `run`. If it misses that, Need is called
+// later.
 func namesRun(args []string) bool {
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--store" {
@@ -253,5 +251,5 @@ func namesRun(args []string) bool {
 	return false
 }
 
-// tell says something to people.
+// tell prints a line on stderr.
 func tell(format string, args ...any) { fmt.Fprintf(os.Stderr, "holdfast: "+format+"\n", args...) }

@@ -2,7 +2,7 @@ package front
 
 import "golang.org/x/sys/unix"
 
-// Orphans are launchd's: what has left the command's group is not found.
+// Orphans become children of launchd: what has left the command's group cannot be found.
 
 // AdoptOrphans does nothing here.
 func AdoptOrphans() {}

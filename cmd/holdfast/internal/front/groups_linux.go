@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A relative is a process below us, as it was at one instant. One that is the same
-// at a later instant has not changed in between, and its pid was nobody else's.
+// A relative is a descendant as it was at one instant. If it is equal at a later instant, it has
+// not changed in between, and its pid was not reused.
 type relative struct {
 	pid, parent, group, session int
-	start                       string // of the process, since the boot
+	start                       string // of the process, since boot
 }
 
-// relativeOf reads what the kernel says of a process.
+// relativeOf reads what the kernel reports of a process.
 func relativeOf(pid int) (r relative, ok bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -31,22 +31,22 @@ func relativeOf(pid int) (r relative, ok bool) {
 	return relative{pid, number(1), number(2), number(3), string(f[19])}, true
 }
 
-// What is guarded, and what is looked at for it, is bounded: for so long the
-// supervisor does nothing else.
+// The bounds of how many groups are guarded, and how many processes are read for that: the
+// supervisor does nothing else meanwhile.
 const (
 	mostGuarded   = 64
 	mostRelatives = 1000
 )
 
-// relatives are the processes below us, at most about mostRelatives. Some may be
-// missing while others begin and end.
+// relatives returns our descendants, at most about mostRelatives. It may miss some while others
+// start and end.
 func relatives() (all []relative) {
 	below := map[int][]int{os.Getpid(): Children()}
 	for len(below) > 0 && len(all) < mostRelatives {
 		next := map[int][]int{}
 		for parent, pids := range below {
 			for _, pid := range pids {
-				// One with another parent is another process, or an orphan by now.
+				// With another parent it is another process, or an orphan by now.
 				if r, ok := relativeOf(pid); ok && r.parent == parent {
 					all = append(all, r)
 					next[pid], _ = childrenOf(strconv.Itoa(pid))
@@ -58,9 +58,9 @@ func relatives() (all []relative) {
 	return all
 }
 
-// groupsBelow are the process groups that those below us have made, each with one
-// of its members. A group of our own session that has lost its leader may be
-// somebody else's: a descendant can have joined it.
+// groupsBelow returns the process groups that our descendants have made, each with one of its
+// members. It omits a group of our own session whose leader is not a descendant: a descendant can
+// have joined a group of others.
 func groupsBelow() map[int]relative {
 	all := relatives()
 	pids := map[int]bool{}
@@ -77,10 +77,9 @@ func groupsBelow() map[int]relative {
 	return groups
 }
 
-// GuardBelow does what Guard does for the groups that the command's descendants
-// have made until now. It is to be called now and then while the command runs; what
-// cannot be guarded is left to the front. What it has found stays guarded for one
-// time more: a group can be missed while others end.
+// GuardBelow does what Guard does for the groups that the command's descendants have made so far.
+// Call it now and then while the command runs. The front kills what cannot be guarded. A group
+// stays guarded for one more call, as a call can miss a group while others end.
 func (l *Link) GuardBelow() {
 	var releases []func()
 	for group, member := range groupsBelow() {
@@ -94,7 +93,7 @@ func (l *Link) GuardBelow() {
 		if err != nil {
 			continue
 		}
-		// What we have now is the group of that number. It is the one that we mean
+		// The guard is on the group that has this number now. That is the right one
 		// if the member was in it all the time.
 		if now, ok := relativeOf(member.pid); !ok || now != member {
 			release()
@@ -106,7 +105,7 @@ func (l *Link) GuardBelow() {
 	l.before, l.below = l.below, releases //mutant:front-groups-guarded
 }
 
-// unguardBelow ends that: what the command leaves running in groups of its own may
+// unguardBelow undoes GuardBelow: what the command leaves running in groups of its own may
 // outlive us.
 func (l *Link) unguardBelow() {
 	unguard(l.before)

@@ -2,8 +2,7 @@ package front
 
 import "time"
 
-// A killTimer is not to be had here: who stops both our processes has the command
-// run on.
+// A killTimer does not exist here: if both our processes are stopped, the command runs on.
 type killTimer struct{}
 
 func newKillTimer() (*killTimer, error) { return nil, nil }

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A killTimer is a timer of the kernel that kills this process. It needs nobody
-// to run: the process ends on time though it is stopped, or frozen in a cgroup.
-// A cgroup of version 1 is the exception: there it ends when it is thawed.
+// A killTimer is a kernel timer that kills this process. The process ends on time even if it is
+// stopped, or frozen in a cgroup. A version 1 cgroup is the exception: there it ends when it is
+// thawed.
 type killTimer struct{ id int32 }
 
 func newKillTimer() (*killTimer, error) {
@@ -29,8 +29,8 @@ func newKillTimer() (*killTimer, error) {
 	return t, nil
 }
 
-// set has the process killed at this instant of the boot clock, and at no
-// earlier one; 0: never. A nil timer does nothing.
+// set makes the kernel kill the process at this instant of the boot clock, in place of the one
+// set before; 0: never. A nil timer does nothing.
 func (t *killTimer) set(at time.Duration) {
 	if t == nil { //mutant:front-killtimer-set
 		return
@@ -40,21 +40,20 @@ func (t *killTimer) set(at time.Duration) {
 	unix.RawSyscall6(unix.SYS_TIMER_SETTIME, uintptr(t.id), absolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 }
 
-// killGroupWithUs has the kernel kill the process group when this process ends, in
-// whatever way, until the function that it returns is called. The group is a
-// reference to it, not its number: another group that has the number later is safe.
+// killGroupWithUs makes the kernel kill the process group when this process ends in any way,
+// until release is called. The kernel refers to the group itself, not its number: a later group
+// with the same number is safe.
 //
-// It is done by a pipe that we alone have. Both its ends ask for SIGKILL to the
-// group when something happens to them (O_ASYNC), and the only thing that can is
-// that the other end is closed. The kernel closes them one after the other, so
-// whichever goes first, the other one acts.
+// It uses a pipe that only we have. Both ends ask for SIGKILL to the group on an event (O_ASYNC),
+// and the only possible event is that the other end is closed. The kernel closes one end first,
+// in either order, and then the other one acts.
 func killGroupWithUs(group int) (release func(), err error) {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return nil, os.NewSyscallError("pipe2", err)
 	}
 	release = func() {
-		for _, fd := range ends { // first nobody is to be killed
+		for _, fd := range ends { // first turn the signals off
 			unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK)
 		}
 		for _, fd := range ends {
@@ -76,15 +75,15 @@ func killGroupWithUs(group int) (release func(), err error) {
 	return release, nil
 }
 
-// died reports whether a child of ours is dead, and leaves it to be reaped.
+// died reports whether our child is dead, and does not reap it.
 func died(pid int) bool {
 	var info unix.Siginfo
 	err := Retry(func() error { return unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) })
 	return err == nil && info.Signo != 0
 }
 
-// frozenV1 reports whether we are where a cgroup of version 1 can freeze us: what
-// was killed in such a one may have died just now.
+// frozenV1 reports whether a version 1 cgroup can freeze us: a process that was killed in one may
+// have died only just now.
 func frozenV1() bool {
 	cgroups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {

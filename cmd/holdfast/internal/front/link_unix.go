@@ -18,21 +18,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
-// Front and engine are joined by a socket, for what happens, and by a page of
-// memory, for what is. LinkEnv tells the engine the front's pid and the numbers
-// of its two descriptors. The numbers are not fixed ones: the caller may have
-// given those to the command.
+// LinkEnv tells the engine the front's pid and the numbers of two descriptors: a socket for
+// events, and a page of memory for the state. The numbers are not fixed: the caller may have
+// passed the command descriptors of its own.
 const LinkEnv = "HOLDFAST_FRONT"
 
-// A board is the page. The engine writes it and the front reads it: the newest
-// is always there, however long either of them was stopped.
+// A board is that page. The engine writes it and the front reads it: it always has the newest
+// state, however long either was stopped.
 type board struct {
-	// deadline is the instant of the boot clock, in nanoseconds, at which the
-	// front kills all that is below it; 0 while there is nothing to be killed.
+	// deadline is the instant of the boot clock, in nanoseconds, at which the front kills all its
+	// descendants; 0 while there is nothing to kill.
 	deadline atomic.Int64
 	group    atomic.Int64 // the command's process group; 0: there is none
 	end      atomic.Int64 // of the lock, on the same clock; 0: it has none
-	guarded  atomic.Bool  // the kernel kills the engine and the group before that, if we cannot
+	guarded  atomic.Bool  // the kernel kills the engine and the group before the end, if the front cannot
 }
 
 func openBoard(fd int) (*board, error) {
@@ -43,13 +42,13 @@ func openBoard(fd int) (*board, error) {
 	return (*board)(unsafe.Pointer(&page[0])), nil
 }
 
-// over reports whether the deadline has come.
+// over reports whether the deadline has passed.
 func (b *board) over() bool {
 	d := b.deadline.Load()
 	return d != 0 && int64(clock.Boot()) >= d
 }
 
-// left is for how long the board need not be looked at.
+// left returns for how long the board need not be read.
 func (b *board) left() time.Duration {
 	if d := b.deadline.Load(); d != 0 {
 		return max(0, min(time.Duration(d)-clock.Boot(), time.Second))
@@ -57,44 +56,44 @@ func (b *board) left() time.Duration {
 	return time.Second
 }
 
-// A message is what the engine tells the front. What the front tells the engine
-// are numbers of signals, a byte each.
+// A message goes from the engine to the front. The front sends the engine numbers of signals, a
+// byte each.
 type message struct{ what, code, signal byte }
 
 const (
-	holds   = iota + 1 // the lease is ours, and the board counts. It may carry a descriptor to keep open
-	started            // the command runs; code: terminalBits
+	holds   = iota + 1 // we hold the lease, and the board is valid. It may carry a descriptor to keep open
+	started            // the command runs; code: the terminal bits below
 	stopped            // the signal has stopped the command; code: Link.Conts before that
-	ended              // nothing is left of the command, and the lock is given back: exit with the code. The signal, if any, ended the command
+	ended              // nothing is left of the command, and the lock is released: exit with the code. The signal, if any, ended the command
 )
 
-// Of the command's terminal, when it starts.
+// The terminal bits of the command, when it starts.
 const (
-	HasTerminal   = 1 << iota // it is in the foreground
-	WantsTerminal             // it is to be when we are
+	HasTerminal   = 1 << iota // the command is in the foreground
+	WantsTerminal             // it should be there when the front is
 )
 
-// A Link is the engine's end of it.
+// A Link is the engine's end of the connection.
 type Link struct {
-	Ignored map[syscall.Signal]bool // by whoever started us, and so by the command
-	Signals chan os.Signal          // what the front passes on; SIGKILL: it has ended
+	Ignored map[syscall.Signal]bool // ignored when we were started, and so by the command
+	Signals chan os.Signal          // what the front passes on; SIGKILL: the front has ended
 	Killer  syscall.Signal          // what ended the command, if a signal did
-	Conts   byte                    // CONTs of the front's that the command has received, modulo 256
+	Conts   byte                    // CONTs of the front that the command has received, modulo 256
 
 	front   int // its pid
 	socket  int
 	board   *board
 	timer   *killTimer // nil: there is none
 	killAt  time.Duration
-	release func()   // of the group, from what kills it with us; nil: nothing does
+	release func()   // releases the group, which dies with us; nil: it does not
 	below   []func() // of other groups, see GuardBelow
-	before  []func() // of those that it found the time before
+	before  []func() // of the groups that the call before found
 }
 
 // Above is the link to our front; nil if we have none. Open sets it.
 var Above *Link
 
-// Open opens the link that our front has left us, if we have one.
+// Open opens the link to our front, if we have one.
 func Open() (err error) {
 	Above, err = openLink()
 	return err
@@ -109,7 +108,7 @@ func openLink() (*Link, error) {
 	var page int
 	l := &Link{Signals: make(chan os.Signal, 16), Ignored: ignoredSignals()}
 	if _, err := fmt.Sscanf(value, "%d:%d:%d", &l.front, &l.socket, &page); err != nil || l.front != os.Getppid() {
-		return nil, fmt.Errorf("%s=%s is not of the process that started us", LinkEnv, value) // it may have died
+		return nil, fmt.Errorf("%s=%s is not of the process that started us", LinkEnv, value) // the front may have died
 	}
 	unix.CloseOnExec(l.socket)
 	var err error
@@ -117,8 +116,8 @@ func openLink() (*Link, error) {
 		return nil, err
 	}
 	unix.Close(page)
-	// Some send a signal to all of a service or container. The front passes its
-	// own on; ours would be a second one.
+	// Some programs signal all processes of a service or container. The front passes its own
+	// signal on; ours would be a second one.
 	for _, sig := range append([]os.Signal{syscall.SIGTSTP, syscall.SIGPIPE}, passedOn...) {
 		if !l.Ignored[sig.(syscall.Signal)] { //mutant:front-ignored-stays
 			signal.Notify(make(chan os.Signal, 1), sig) //mutant:front-engine-takes-no-signals
@@ -131,8 +130,8 @@ func openLink() (*Link, error) {
 	return l, nil
 }
 
-// listen delivers what the front passes on, and at its end SIGKILL: what is
-// below a process that was killed is to be killed.
+// listen delivers the signals that the front passes on, and SIGKILL when the front ends: if it
+// was killed, everything below it must be killed.
 func (l *Link) listen(f *os.File) {
 	var b [16]byte
 	for {
@@ -147,9 +146,8 @@ func (l *Link) listen(f *os.File) {
 	}
 }
 
-// tell sends a message, with the descriptor keep unless that is -1. It never
-// waits: only a front that is stopped has a full socket, after hundreds of
-// messages.
+// tell sends a message, with the descriptor keep unless that is -1. It never blocks: the socket
+// is full only if the front is stopped and has hundreds of messages unread.
 func (l *Link) tell(m message, keep int) {
 	var rights []byte
 	if keep >= 0 {
@@ -160,10 +158,10 @@ func (l *Link) tell(m message, keep int) {
 	})
 }
 
-// PID is the front's: the process that others see, and signal.
+// PID returns the front's pid: the one that others see, and signal.
 func (l *Link) PID() int { return l.front }
 
-// Group is the front's process group: the shell's job.
+// Group returns the front's process group: the shell's job.
 func (l *Link) Group() int {
 	group, err := unix.Getpgid(l.front)
 	if err != nil {
@@ -172,24 +170,23 @@ func (l *Link) Group() int {
 	return group
 }
 
-// Holds says that the lease is ours. What keep describes stays open as long as
-// the front lives; -1: there is no such thing.
+// Holds reports that we hold the lease. The descriptor keep stays open as long as the front
+// lives; -1: there is none.
 func (l *Link) Holds(keep int) { l.tell(message{what: holds}, keep) }
 
-// Started says that the command runs as this process group, and how it stands
-// with the terminal.
+// Started reports that the command runs as this process group, and its terminal bits.
 func (l *Link) Started(group int, terminal byte) {
 	l.board.group.Store(int64(group))
 	l.tell(message{what: started, code: terminal}, -1)
 }
 
-// Stopped says that the signal has stopped the command, after Conts. The front
-// ignores a stop from before a CONT that it has sent.
+// Stopped reports that the signal has stopped the command, after Conts. The front ignores a stop
+// that came before a CONT it has sent.
 func (l *Link) Stopped(sig syscall.Signal) { l.tell(message{stopped, l.Conts, byte(sig)}, -1) }
 
-// Guard has the kernel end the command's group in time if both our processes are
-// stopped, so that nobody else can: it kills this process when the front should end
-// all, and the group with it. An error means that it does not.
+// Guard makes the kernel kill the command's group in time if front and engine are both stopped:
+// it kills this process when the front should kill everything, and the group with it. An error
+// means that it does not.
 func (l *Link) Guard(group int) (err error) {
 	var noTimer error
 	l.timer, noTimer = newKillTimer()
@@ -200,8 +197,7 @@ func (l *Link) Guard(group int) (err error) {
 	return err
 }
 
-// Gone says that nothing is left of the command's group: the number may be
-// somebody else's.
+// Gone reports that nothing is left of the command's group: its number may be reused.
 func (l *Link) Gone() {
 	l.board.group.Store(0)
 	if l.release != nil {
@@ -210,11 +206,11 @@ func (l *Link) Gone() {
 	}
 }
 
-// Ended says that we end with the code.
+// Ended reports that we end with the code.
 func (l *Link) Ended(code int) { l.tell(message{ended, byte(code), byte(l.Killer)}, -1) }
 
-// Arm has the front kill all in d unless it is armed anew, or the kernel (see Guard)
-// what it can. In end the lock runs out, unless it is endless.
+// Arm makes the front kill everything in d unless it is armed again. If the front cannot, the
+// kernel kills what it can (see Guard). The lock expires in end, unless it is endless.
 func (l *Link) Arm(d, end time.Duration, endless bool) {
 	now := clock.Boot()
 	over := now + end
@@ -227,14 +223,14 @@ func (l *Link) Arm(d, end time.Duration, endless bool) {
 	l.timer.set(l.killAt)
 }
 
-// Disarm is for when nothing is left to kill.
+// Disarm undoes Arm when nothing is left to kill.
 func (l *Link) Disarm() {
 	l.timer.set(0)
 	l.unguardBelow() //mutant:front-daemons-let-go
 	l.board.deadline.Store(0)
 }
 
-// Retry does what a signal has interrupted again.
+// Retry repeats what a signal has interrupted.
 func Retry(f func() error) (err error) {
 	for err = unix.EINTR; err == unix.EINTR; {
 		err = f()

@@ -4,13 +4,14 @@ package front
 
 import "golang.org/x/sys/unix"
 
-// A Terminal is the one that controls our session. A nil Terminal is nobody's.
+// A Terminal is the controlling terminal of our session. A nil Terminal has no group in the
+// foreground.
 type Terminal struct {
 	FD   int
 	mode *unix.Termios // as we found it
 }
 
-// OpenTerminal returns nil if there is none.
+// OpenTerminal opens the terminal; nil if there is none.
 func OpenTerminal() *Terminal {
 	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -24,7 +25,7 @@ func OpenTerminal() *Terminal {
 	return &Terminal{fd, mode}
 }
 
-// IsTerminal reports whether the descriptor is of any.
+// IsTerminal reports whether the descriptor is of a terminal.
 func IsTerminal(fd int) bool {
 	_, err := unix.IoctlGetTermios(fd, getTermios)
 	return err == nil
@@ -44,8 +45,7 @@ func (t *Terminal) Give(group int) error {
 	return unix.IoctlSetPointerInt(t.FD, unix.TIOCSPGRP, group)
 }
 
-// Take gives the terminal to our process group and, if asked to, puts it into
-// the mode that it was in.
+// Take gives the terminal to the process group, and on restore puts it into its original mode.
 func (t *Terminal) Take(group int, restore bool) {
 	if t.Give(group) == nil && restore {
 		unix.IoctlSetTermios(t.FD, setTermios, t.mode)

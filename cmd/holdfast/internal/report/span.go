@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A Span is the numbers of a run's span, which the command is told before the span is made: as W3C's Trace Context
-// writes them, in hexadecimal.
+// A Span has the ids of a run's span, in hexadecimal as in W3C Trace Context. The command gets
+// them before the span is made.
 type Span struct {
 	Trace, ID, Flags string
-	Parent, State    string // TRACEPARENT and TRACESTATE that we were told; empty: the span is the first of its trace
+	Parent, State    string // TRACEPARENT and TRACESTATE that we got; empty: the span is the first of its trace
 }
 
-// NewSpan draws the number of a span below that of the environment, if that has one.
+// NewSpan makes the ids of a span below that of the environment, if there is one.
 func NewSpan(getenv func(string) string) *Span {
 	s := &Span{ID: hexNumber(8), Flags: "01"}
 	if trace, flags, ok := readTraceparent(getenv("TRACEPARENT")); ok {
@@ -24,10 +24,10 @@ func NewSpan(getenv func(string) string) *Span {
 	return s
 }
 
-// Traceparent is what the command is told.
+// Traceparent returns the TRACEPARENT for the command.
 func (s *Span) Traceparent() string { return "00-" + s.Trace + "-" + s.ID + "-" + s.Flags }
 
-// readTraceparent reads version-trace-span-flags; later versions may have more behind that.
+// readTraceparent reads version-trace-span-flags; later versions may append more.
 func readTraceparent(text string) (trace, flags string, ok bool) {
 	parts := strings.Split(text, "-")
 	if len(parts) < 4 || len(parts) > 4 && parts[0] == "00" || parts[0] == "ff" {
@@ -41,7 +41,7 @@ func readTraceparent(text string) (trace, flags string, ok bool) {
 	return parts[1], parts[3], true
 }
 
-// hexNumber is a random number of so many bytes, and not 0.
+// hexNumber returns a random number of that many bytes, which is not 0.
 func hexNumber(bytes int) string {
 	b := make([]byte, bytes)
 	rand.Read(b) // never fails

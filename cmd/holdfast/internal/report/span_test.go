@@ -21,7 +21,7 @@ func TestATraceparentIsReadAsW3CWritesIt(t *testing.T) {
 	} {
 		s := NewSpan(func(name string) string { return map[string]string{"TRACEPARENT": text}[name] })
 		if is := s.Trace == trace; is != ok || len(s.Trace) != 32 || len(s.ID) != 16 || s.ID == id {
-			t.Errorf("%q: %+v", text, s)
+			t.Errorf("%q: got %+v", text, s)
 		}
 	}
 }

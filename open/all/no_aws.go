@@ -1,4 +1,4 @@
-//go:build !holdfast_s3 || holdfast_lean
+//go:build !holdfast_aws || holdfast_lean
 
 package all
 
@@ -10,11 +10,11 @@ import (
 )
 
 func init() {
-	leaveOut("with -tags holdfast_s3", map[string][]string{"S3": {"s3"}})
+	leaveOut("with -tags holdfast_aws", map[string][]string{"S3": {"s3"}, "DynamoDB": {"dynamodb"}})
 }
 
-// leaveOut registers the schemes of stores whose drivers are not here, by the name of the store. how says how to build a program that
-// has them.
+// leaveOut registers the schemes of stores whose drivers were left out, by the name of the store. how says how to build
+// a program with them.
 func leaveOut(how string, stores map[string][]string) {
 	for driver, schemes := range stores {
 		scheme.Absent(without(driver, how), schemes...)

@@ -1,12 +1,17 @@
-//go:build holdfast_s3 && !holdfast_lean
+//go:build holdfast_aws && !holdfast_lean
 
 package prove
 
 import (
+	"github.com/holdfast-go/holdfast/dynamostore"
 	"github.com/holdfast-go/holdfast/s3store"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func openS3(rawURL string, dial Dial) (store.Store, error) {
 	return opened(s3store.Open(rawURL, dial))
+}
+
+func openDynamoDB(rawURL string, dial Dial) (store.Store, error) {
+	return opened(dynamostore.Open(rawURL, dial))
 }

@@ -1,0 +1,63 @@
+package dynamostore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/object"
+)
+
+// Check implements [record.Backend]. It makes the trial, unless this process has made it.
+func (b *backend) Check(ctx context.Context) []store.Finding {
+	var date, sent time.Time
+	err := b.objects.Prepare(ctx)
+	if err == nil {
+		sent = time.Now()
+		_, date, err = b.server.get(ctx, "none")
+	}
+	if err != nil {
+		return []store.Finding{{About: "server", Err: err}}
+	}
+	return []store.Finding{
+		{About: "server", Found: "each write whose condition was false failed"},
+		checkClock(date, sent, time.Now()),
+		b.checkTable(ctx),
+	}
+}
+
+// checkClock compares the server's clock with this host's, which was between sent and heard when
+// the server answered.
+func checkClock(server, sent, heard time.Time) store.Finding {
+	f := store.Finding{About: "clock", Found: "the same as this host's, as far as answers show it: to two seconds"}
+	switch {
+	case server.IsZero():
+		f.Warning, f.Found = true, "its answers do not show its time (Date); a proxy may remove it. Without it no lease can begin"
+	case server.After(heard):
+		f.Found = fmt.Sprintf("at least %v ahead of this host's", server.Sub(heard).Round(time.Second))
+	case server.Add(object.Stale).Before(sent):
+		f.Found = fmt.Sprintf("at least %v behind this host's", sent.Sub(server.Add(object.Stale)).Round(time.Second))
+	}
+	return f
+}
+
+// checkTable reports whether the table can lose a write: a replica in another region accepts writes
+// of its own, and of two writes the last one wins.
+func (b *backend) checkTable(ctx context.Context) store.Finding {
+	f := store.Finding{About: "table", Found: "in one region"}
+	r, err := b.server.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &b.server.table}, once)
+	switch {
+	case err != nil:
+		f.Found = "unknown whether it is in several regions: to read that, the user needs dynamodb:DescribeTable"
+	case len(r.Table.Replicas) > 0 && r.Table.MultiRegionConsistency != types.MultiRegionConsistencyStrong: //mutant:dynamo-check-of-regions
+		f.Found, f.Err = "", fmt.Errorf("%w: %s is a global table, and its regions accept writes that undo each other: use a table in one region, or one that is strongly consistent (MRSC)",
+			store.ErrUnsupported, b.server.table)
+	case len(r.Table.Replicas) > 0:
+		f.Found = "global, and strongly consistent"
+	}
+	return f
+}

@@ -1,0 +1,15 @@
+//go:build holdfast_aws && !holdfast_lean
+
+package prove
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+func init() {
+	provable = append(provable,
+		rightStore{"S3, on versitygw", func(t *testing.T) string { return testserver.S3URL(testserver.SharedS3(t)) }, false},
+		rightStore{"DynamoDB, on dynalite", func(t *testing.T) string { return testserver.DynamoDBURL(testserver.SharedDynamoDB(t)) }, false})
+}
