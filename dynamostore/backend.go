@@ -136,13 +136,13 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	if len(gone) > 0 {
 		u.set += " REMOVE " + strings.Join(gone, ", ")
 	}
-	i, now, err := b.server.do(ctx, u)
+	i, what, now, err := b.server.do(ctx, u)
 	switch {
 	case err != nil:
 		return out, err
-	case i == nil && s.Join != nil:
+	case what != object.Done && s.Join != nil:
 		return b.join(ctx, s.Name, s.Join.Notes)
-	case i == nil:
+	case what != object.Done:
 		return out, nil
 	}
 	r, err := b.recordOf(i, now)
@@ -157,9 +157,9 @@ func (b *backend) join(ctx context.Context, name string, notes []record.Note) (o
 	for i, n := range notes {
 		each[i] = &types.AttributeValueMemberM{Value: item{"key": text(n.Key), "data": binary(n.Data)}}
 	}
-	i, now, err := b.server.do(ctx, update{key: b.nameKey(name), when: "attribute_exists(#rev)", set: "SET #inbox = list_append(if_not_exists(#inbox, :none), :notes)",
+	i, what, now, err := b.server.do(ctx, update{key: b.nameKey(name), when: "attribute_exists(#rev)", set: "SET #inbox = list_append(if_not_exists(#inbox, :none), :notes)",
 		values: item{":none": &types.AttributeValueMemberL{}, ":notes": &types.AttributeValueMemberL{Value: each}}})
-	if err != nil || i == nil {
+	if err != nil || what != object.Done {
 		return out, err
 	}
 	r, err := b.recordOf(i, now)
@@ -224,8 +224,8 @@ func (b *backend) one(ctx context.Context, unwritten time.Duration, i item, o ob
 		return true
 	}
 	r, err := b.recordOf(i, o.Now)
-	if err == nil && i["idle"] != nil {
-		if unwritten > 0 && len(r.Inbox) == 0 && b.objects.Old(o) { //mutant:dynamo-idle-is-kept
+	if err == nil && i["idle"] != nil && len(r.Inbox) == 0 {
+		if unwritten > 0 && b.objects.Old(o) { //mutant:dynamo-idle-is-kept
 			_ = b.server.delete(ctx, o.Key, "#rev = :old AND (attribute_not_exists(#inbox) OR size(#inbox) = :none)", item{":old": text(r.Version), ":none": number(0)}) // the next sweep tries again
 		}
 		return true

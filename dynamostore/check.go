@@ -2,12 +2,14 @@ package dynamostore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/holdfast-go/holdfast/internal/awsconn"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record/object"
 )
@@ -46,18 +48,31 @@ func checkClock(server, sent, heard time.Time) store.Finding {
 }
 
 // checkTable reports whether the table can lose a write: a replica in another region accepts writes
-// of its own, and of two writes the last one wins.
+// of its own, and of two writes the last one wins. The replicas of a global table of the version of
+// 2017 are in the description of that only.
 func (b *backend) checkTable(ctx context.Context) store.Finding {
-	f := store.Finding{About: "table", Found: "in one region"}
 	r, err := b.server.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &b.server.table}, once)
-	switch {
-	case err != nil:
-		f.Found = "unknown whether it is in several regions: to read that, the user needs dynamodb:DescribeTable"
-	case len(r.Table.Replicas) > 0 && r.Table.MultiRegionConsistency != types.MultiRegionConsistencyStrong: //mutant:dynamo-check-of-regions
-		f.Found, f.Err = "", fmt.Errorf("%w: %s is a global table, and its regions accept writes that undo each other: use a table in one region, or one that is strongly consistent (MRSC)",
-			store.ErrUnsupported, b.server.table)
-	case len(r.Table.Replicas) > 0:
-		f.Found = "global, and strongly consistent"
+	if err != nil {
+		return unreadable("DescribeTable")
 	}
-	return f
+	global, strong := len(r.Table.Replicas) > 0, r.Table.MultiRegionConsistency == types.MultiRegionConsistencyStrong
+	if !global {
+		_, err = b.server.client.DescribeGlobalTable(ctx, &dynamodb.DescribeGlobalTableInput{GlobalTableName: &b.server.table}, once)
+		global = err == nil //mutant:dynamo-check-of-old-regions
+	}
+	var none *types.GlobalTableNotFoundException
+	switch {
+	case global && !strong: //mutant:dynamo-check-of-regions
+		return store.Finding{About: "table", Err: fmt.Errorf("%w: %s is a global table, and its regions accept writes that undo each other: use a table in one region, or one that is strongly consistent (MRSC)",
+			store.ErrUnsupported, b.server.table)}
+	case global:
+		return store.Finding{About: "table", Found: "global, and strongly consistent"}
+	case !errors.As(err, &none) && !awsconn.IsCode(err, "UnknownOperationException"): // a server by others need not know of them
+		return unreadable("DescribeGlobalTable")
+	}
+	return store.Finding{About: "table", Found: "in one region"}
+}
+
+func unreadable(right string) store.Finding {
+	return store.Finding{About: "table", Found: "unknown whether it is in several regions: to read that, the user needs dynamodb:" + right}
 }

@@ -31,16 +31,15 @@ const (
 	writes = 3
 )
 
-// A clock has bounds of the server's clock: the least and the most that it showed at an instant of
-// the local clock, in microseconds since 1970. The zero clock is unknown.
+// A clock is a lower bound of the server's clock: what that showed, at least, at an instant of the
+// local clock, in microseconds since 1970. The zero clock is unknown.
 type clock struct {
-	least, most int64
-	at          store.Instant
+	least int64
+	at    store.Instant
 }
 
 func (c clock) known() bool     { return c.at != 0 }
 func (c clock) earliest() int64 { return c.least + store.Now().Sub(c.at).Microseconds() }
-func (c clock) latest() int64   { return c.most + store.Now().Sub(c.at).Microseconds() }
 
 func (s *server) time() clock {
 	s.mu.Lock()
@@ -71,19 +70,30 @@ func (s *server) dated(r *smithyhttp.Response, sent store.Instant) time.Time {
 	if err != nil {
 		return date
 	}
-	new := clock{date.UnixMicro(), date.Add(object.Stale + now.Sub(sent)).UnixMicro(), now}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.clock
-	if old.known() && old.earliest() <= new.most && new.least <= old.latest() { // both are right: take the closer bounds
-		new.least, new.most = max(new.least, old.earliest()), min(new.most, old.latest())
-	}
-	s.clock = new
+	s.clock = s.clock.after(date, sent, now)
 	return date
 }
 
+// after returns the clock after an answer with a Date, sent and received at these instants. An
+// answer that was under way when another arrived may be the older one, by hours if the virtual
+// machine was paused, so it never lowers the bound. A request sent after that shows more: the bound
+// is lowered to what it allows, as the local clock may run faster than the server's.
+func (c clock) after(date time.Time, sent, now store.Instant) clock {
+	least := date.UnixMicro()
+	if c.known() {
+		kept := c.least + now.Sub(c.at).Microseconds()
+		if sent >= c.at { //mutant:dynamo-old-answer-never-lowers
+			kept = min(kept, date.Add(object.Stale+now.Sub(sent)).UnixMicro())
+		}
+		least = max(least, kept)
+	}
+	return clock{least, now}
+}
+
 // errUntimed reports that sessions cannot be judged.
-var errUntimed = fmt.Errorf("%w: its answers have no Date, or take longer than a second: leases need the server's time", store.ErrUnavailable)
+var errUntimed = fmt.Errorf("%w: its answers have no Date, or take longer than two seconds: leases need the server's time", store.ErrUnavailable)
 
 // inTime makes sure that the server's time is known.
 func (s *server) inTime(ctx context.Context) error {

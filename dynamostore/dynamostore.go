@@ -58,8 +58,8 @@
 // A table in one region, or one that is strongly consistent in several (MRSC). The regions of any
 // other global table accept writes that undo each other, so two processes could hold a name.
 // holdfast doctor checks this, if the user may read it. Do not use DAX: it answers reads from a
-// cache. An answer must have a Date, and come within a second: no lease begins, and none is renewed,
-// by an answer that cannot show the server's time well enough.
+// cache. An answer must have a Date, and come within two seconds: no lease begins, and none is
+// renewed, by an answer that cannot show the server's time well enough.
 //
 // To create the table:
 //
@@ -82,7 +82,8 @@
 //	  {"Effect": "Allow", "Action": ["dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:Scan"],
 //	   "Resource": "arn:aws:dynamodb:REGION:ACCOUNT:table/TABLE"}]}
 //
-// dynamodb:DescribeTable lets doctor read whether the table is global.
+// dynamodb:DescribeTable, and dynamodb:DescribeGlobalTable on the global table of that name, let
+// doctor read whether the table is global.
 package dynamostore
 
 import (

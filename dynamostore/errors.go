@@ -26,10 +26,12 @@ func (s *server) failed(err error) error {
 	switch {
 	case awsconn.IsCode(err, "ResourceNotFoundException"):
 		return tell(store.ErrUnsupported, "the table does not exist: create it with a partition key \"id\" of type B (binary), as the package documentation shows")
+	case awsconn.IsCode(err, "InvalidSignatureException") && (strings.Contains(err.Error(), "expired") || strings.Contains(err.Error(), "not yet current")):
+		return tell(store.ErrDenied, "set the clock of this host")
 	case awsconn.IsCode(err, "AccessDeniedException", "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException", "MissingAuthenticationTokenException",
 		"IncompleteSignatureException", "MissingAuthenticationToken"):
 		return tell(store.ErrDenied, "locks need dynamodb:GetItem, UpdateItem, DeleteItem and Scan on the table")
-	case awsconn.IsCode(err, "ItemCollectionSizeLimitExceededException"), awsconn.IsCode(err, "ValidationException") && strings.Contains(err.Error(), "size"):
+	case awsconn.IsCode(err, "ItemCollectionSizeLimitExceededException"), awsconn.IsCode(err, "ValidationException") && strings.Contains(err.Error(), "Item size"):
 		return tell(store.ErrUnavailable, "too many waiters for this name: an item has at most 400 KiB")
 	case awsconn.IsCode(err, "ValidationException"):
 		return tell(store.ErrUnsupported, "the table needs a partition key \"id\" of type B (binary), and no sort key")

@@ -67,6 +67,14 @@ func (f *front) on(t *testing.T, server string) string {
 	return s.Listener.Addr().String()
 }
 
+// answer answers as DynamoDB does, and returns true.
+func answer(w http.ResponseWriter, status int, body string) bool {
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.WriteHeader(status)
+	io.WriteString(w, body)
+	return true
+}
+
 func operation(r *http.Request) string {
 	_, of, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	return of

@@ -79,8 +79,8 @@ type update struct {
 	values item
 }
 
-// do sends an update, and returns the new item; nil: the condition does not hold.
-func (s *server) do(ctx context.Context, u update) (i item, now time.Time, err error) {
+// do sends an update, and returns the new item if it is done.
+func (s *server) do(ctx context.Context, u update) (i item, what object.Fate, now time.Time, err error) {
 	sent := store.Now()
 	r, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &s.table, Key: keyOf(u.key), UpdateExpression: &u.set, ConditionExpression: &u.when, ExpressionAttributeValues: u.values,
@@ -88,11 +88,13 @@ func (s *server) do(ctx context.Context, u update) (i item, now time.Time, err e
 	}, once)
 	switch {
 	case refused(err):
-		return nil, s.heardOf(err, sent), nil
+		return nil, object.Refused, s.heardOf(err, sent), nil
+	case conflicted(err):
+		return nil, object.Conflict, s.heardOf(err, sent), nil
 	case err != nil:
-		return nil, now, s.failed(err)
+		return nil, 0, now, s.failed(err)
 	}
-	return r.Attributes, s.heard(r.ResultMetadata, sent), nil
+	return r.Attributes, object.Done, s.heard(r.ResultMetadata, sent), nil
 }
 
 // delete deletes an item if the condition holds; "": in any case.
@@ -110,6 +112,13 @@ func (s *server) delete(ctx context.Context, key, when string, values item) erro
 func refused(err error) bool {
 	var condition *types.ConditionalCheckFailedException
 	return errors.As(err, &condition)
+}
+
+// conflicted reports whether a write was not done because another region was writing the item, of a
+// table that is strongly consistent in several.
+func conflicted(err error) bool {
+	var other *types.ReplicatedWriteConflictException
+	return errors.As(err, &other)
 }
 
 // namesIn maps each #x of an expression to x: many names without # are reserved words.
@@ -151,12 +160,12 @@ func (s *server) Put(ctx context.Context, key string, body []byte, version strin
 		if version != "" {
 			u.when, u.values[":old"] = "#rev = :old", text(version) //mutant:dynamo-write-depends
 		}
-		i, now, err := s.do(ctx, u)
+		i, what, now, err := s.do(ctx, u)
 		switch {
 		case err != nil:
 			return object.Object{}, 0, err
-		case i == nil:
-			return objectOf(nil, now), object.Refused, nil
+		case what != object.Done:
+			return objectOf(nil, now), what, nil //mutant:dynamo-conflict-is-no-loss
 		case !now.IsZero() && now.Sub(time.UnixMicro(at)) <= early: //mutant:dynamo-early-time-is-written-again
 			return objectOf(i, now), object.Done, nil
 		}

@@ -58,6 +58,33 @@ func TestACrashedHoldersEntryIsRemovedWithoutAnyClaim(t *testing.T) {
 	})
 }
 
+// The note came after the last write of a name that nobody uses any more.
+func TestACrashedWaitersNoteIsRemovedFromAnIdleName(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := terse
+		o.Retention = 48 * time.Hour // the record is still there
+		m := recordtest.NewMemory(o)
+		p, other, q := start(t, m, false), start(t, m, false), start(t, m, false)
+		h := other.takes(other.claim(try))
+		p.givesUpWaiting()
+		other.releases(h)
+		h = other.takes(other.claim(try)) // so that the record that the other remembers is old
+		p.joinsAndHangs(true)
+		note := record.Swap{Name: at, Old: record.Record{Version: "none"}, Data: []byte("x"), Join: &record.Join{Session: p.Sessions()[0], Notes: q.stored().Inbox}}
+		m.Lapse(p.Sessions()...)
+		p.client.Cut()
+		other.releases(h)
+		q.releases(q.takes(q.claim(try)))
+		if out, err := q.client.Swap(t.Context(), &note); err != nil || len(note.Join.Notes) != 1 || len(q.stored().Inbox) != 1 {
+			t.Fatalf("got %+v, %v, and %d notes are left, want one", out, err, len(q.stored().Inbox))
+		}
+		m.Advance(25 * time.Hour)
+		q.SweepForTest()
+		until(t, "the note of the dead process is removed", func() bool { return len(q.stored().Inbox) == 0 })
+	})
+}
+
 // sweeps starts a sweep, and returns when it has listed the names.
 func (p *process) sweeps() {
 	p.t.Helper()

@@ -138,7 +138,7 @@ func (s *Store) sweep(ctx context.Context, age time.Duration) {
 		if err != nil || len(r.Data) == 0 { // unreadable, or not written yet
 			continue
 		}
-		if v, err := decode(r.Data, s.records.present()); err != nil || len(v.q.Entries) == 0 {
+		if v, err := decode(r.Data, s.records.present()); err != nil || len(v.q.Entries)+len(r.Inbox) == 0 { //mutant:record-sweep-of-notes
 			continue
 		}
 		names++

@@ -174,7 +174,7 @@ func (b *Backend) oneClock(ctx context.Context, key, version string, began store
 			return err
 		case o.Version != version:
 			return b.unfit("what was read is not what was written")
-		case !o.timed() || age >= before.Sub(written)-clocks && age <= store.Now().Sub(began)+clocks: //mutant:object-trial-of-clocks
+		case !o.timed() || age >= before.Sub(written)-clocks && age <= store.Now().Sub(began)+clocks+b.Late: //mutant:object-trial-of-clocks
 			return nil
 		case look == looks: //mutant:object-trial-looks-again
 			return b.unfit("an object that was just written is from %v by its Last-Modified, and its answer from %v by its Date: they are of two clocks, which differ by more than %v", o.Written, o.Now, clocks)

@@ -14,16 +14,21 @@ import (
 
 // A listing of objects is billed as a write. So of all processes that share a prefix, only one lists all objects,
 // once an hour. The age of an object says when that was last. A process that finds it older than an hour rewrites it
-// by a conditional write, and then sweeps.
+// by a conditional write, and then sweeps. A sweep ends after a while (see record.Sweeper). It goes on a minute later:
+// else a server would hold ever more objects if more are left in an hour than one sweep can delete.
 
-// SweepEvery is how often one of all processes sweeps what crashes have left.
-const SweepEvery = time.Hour
+const (
+	// SweepEvery is how often one of all processes sweeps what crashes have left.
+	SweepEvery = time.Hour
+	// resumes is how long after its end an interrupted sweep goes on.
+	resumes = time.Minute
+)
 
 // A turn is the content of the object that says when the newest sweep was.
 type turn struct {
 	V     int    `json:"v"`
 	Rev   string `json:"rev"`             // random, so that no two bodies are the same
-	After string `json:"after,omitempty"` // if a sweep was interrupted: the last key that it reached. The next continues there
+	After []byte `json:"after,omitempty"` // if a sweep was interrupted: the last key that it reached. The next continues there
 }
 
 // A turnTaker says when this process reads that object again.
@@ -77,6 +82,9 @@ func (b *Backend) SweepBy(ctx context.Context, list func(after string, at func(k
 		if whole = whole && ctx.Err() == nil; whole {
 			last = ""
 		}
+		if !whole {
+			b.turns.in(resumes)
+		}
 		if last != from {
 			b.behind(func(ctx context.Context) { _, _, _ = b.server.Put(ctx, b.turnKey(), turnAt(last), version) }) // if this fails, the next sweep begins where this one did //mutant:object-sweep-goes-on
 		}
@@ -86,7 +94,7 @@ func (b *Backend) SweepBy(ctx context.Context, list func(after string, at func(k
 func (b *Backend) turnKey() string { return b.Prefix + "w/sweep" }
 
 func turnAt(after string) []byte {
-	text, err := json.Marshal(turn{V: form, Rev: rand.Text(), After: after})
+	text, err := json.Marshal(turn{V: form, Rev: rand.Text(), After: []byte(after)})
 	if err != nil {
 		panic(err) // impossible: it has only text
 	}
@@ -98,19 +106,23 @@ func turnAt(after string) []byte {
 func (b *Backend) turn(ctx context.Context) (after, version string, own bool) {
 	o, err := b.server.Get(ctx, b.turnKey())
 	var t turn
+	every := SweepEvery
 	switch {
 	case err != nil || o.Now.IsZero(): // no sweep without the server's time
 		return "", "", false
 	case o.Version == "": // no process has swept yet
 	case json.Unmarshal(o.Body, &t) != nil || t.V != form || o.Written.IsZero():
 		return "", "", false
-	case o.Now.Sub(o.Written) < SweepEvery: //mutant:object-turn-of-another
-		b.turns.in(SweepEvery - o.Now.Sub(o.Written))
+	case len(t.After) > 0:
+		every = resumes //mutant:object-sweep-goes-on-soon
+	}
+	if since := o.Now.Sub(o.Written); o.Version != "" && since < every { //mutant:object-turn-of-another
+		b.turns.in(every - since)
 		return "", "", false
 	}
-	w, what, err := b.server.Put(ctx, b.turnKey(), turnAt(t.After), o.Version)
+	w, what, err := b.server.Put(ctx, b.turnKey(), turnAt(string(t.After)), o.Version)
 	if err != nil || what != Done { //mutant:object-turn-of-two
 		return "", "", false
 	}
-	return t.After, w.Version, true
+	return string(t.After), w.Version, true
 }

@@ -133,6 +133,43 @@ func TestASweepGoesOnWhereTheOneBeforeEnded(t *testing.T) {
 	}
 }
 
+// More objects than one sweep can delete are left each hour. A crashed process's sweep is continued as well.
+func TestAnInterruptedSweepGoesOnAMinuteLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		first := backendOn(t, m)
+		const names = 30
+		for i := range names {
+			if out, err := first.Swap(t.Context(), &record.Swap{Name: fmt.Sprintf("name\xff%02d", i), Data: []byte("x")}); err != nil || !out.Done {
+				t.Fatal(err)
+			}
+		}
+		m.passes(48 * time.Hour)
+		seen := map[string]bool{}
+		for range 4 {
+			n := 0
+			for r, err := range first.Sweep(t.Context(), time.Hour) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n++; n > 10 {
+					break
+				}
+				seen[r.Name] = true
+			}
+			first.Finish()
+			time.Sleep(resumes)
+			m.passes(resumes)
+		}
+		if len(seen) != names {
+			t.Errorf("four sweeps of ten names each, a minute apart, saw %d of %d names", len(seen), names)
+		}
+		if n := sweepOf(t, first); n != 0 {
+			t.Errorf("a minute after the last name a sweep begins again, and sees %d names", n)
+		}
+	})
+}
+
 // What is below the prefix and cannot be read, as it is another program's, is passed over.
 func TestASweepPassesOverWhatCannotBeRead(t *testing.T) {
 	m := newMemory()

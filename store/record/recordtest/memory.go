@@ -304,13 +304,13 @@ func (m *Memory) notify(all []record.Notification) {
 	}
 }
 
-// old returns the names that have a record, are not idle, and were not written for that long.
+// old returns the names that have a record, are not idle without notes, and were not written for that long.
 func (m *Memory) old(unwritten time.Duration) (all []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for what := range m.names {
 		n := m.at(what)
-		if n.data != nil && !n.idle && m.age() >= n.written+unwritten { //mutant:recordtest-lists
+		if n.data != nil && (!n.idle || len(n.inbox) > 0) && m.age() >= n.written+unwritten { //mutant:recordtest-lists
 			all = append(all, what)
 		}
 	}
