@@ -27,24 +27,9 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 	}
 	return []store.Finding{
 		{About: "server", Found: "each write whose condition was false failed"},
-		checkClock(date, sent, time.Now()),
+		object.CheckClock(date, sent, time.Now()),
 		b.checkTable(ctx),
 	}
-}
-
-// checkClock compares the server's clock with this host's, which was between sent and heard when
-// the server answered.
-func checkClock(server, sent, heard time.Time) store.Finding {
-	f := store.Finding{About: "clock", Found: "the same as this host's, as far as answers show it: to two seconds"}
-	switch {
-	case server.IsZero():
-		f.Warning, f.Found = true, "its answers do not show its time (Date); a proxy may remove it. Without it no lease can begin"
-	case server.After(heard):
-		f.Found = fmt.Sprintf("at least %v ahead of this host's", server.Sub(heard).Round(time.Second))
-	case server.Add(object.Stale).Before(sent):
-		f.Found = fmt.Sprintf("at least %v behind this host's", sent.Sub(server.Add(object.Stale)).Round(time.Second))
-	}
-	return f
 }
 
 // checkTable reports whether the table can lose a write: a replica in another region accepts writes

@@ -46,14 +46,7 @@ func (b *backend) checkClock(server, sent, heard time.Time) store.Finding {
 		return store.Finding{About: "clock", Warning: true, Found: "its answers do not tell its time, or when an object was written (Date and Last-Modified): a proxy may drop them. " +
 			"So a try can take as long as the holder's TTL to be refused, nothing is swept, and without Date there is no minimum hold and no lock delay"}
 	}
-	f := store.Finding{About: "clock", Found: "the same as this host's, as far as its answers tell, which is to the second"}
-	switch {
-	case server.After(heard):
-		f.Found = fmt.Sprintf("at least %v ahead of this host's", server.Sub(heard).Round(time.Second))
-	case server.Add(object.Stale).Before(sent):
-		f.Found = fmt.Sprintf("at least %v behind this host's", sent.Sub(server.Add(object.Stale)).Round(time.Second))
-	}
-	return f
+	return object.CheckClock(server, sent, heard)
 }
 
 // checkRules reports whether a rule of the bucket deletes objects that locks need. The trial has

@@ -45,6 +45,17 @@ type Record struct {
 	// Now is a time on the server's clock, in microseconds since 1970, no later than that clock showed when this
 	// answer was made. 0: unknown. List may leave it out.
 	Now int64
+
+	// Foreign, if not nil, holds the name besides what Data says, on a server whose locks other programs use, too. If
+	// another program changes that, the Version is another.
+	Foreign *Foreign
+}
+
+// A Foreign is the holder of a lock in a program that does not use holdfast. No claim is granted beside it.
+type Foreign struct {
+	Owner string        // as that program calls it
+	Age   time.Duration // how long it has held the lock, as far as known
+	Left  time.Duration // how long it holds the lock at most, unless it is seen again
 }
 
 // A Note is a claim that waits to be taken into the record.
@@ -64,6 +75,10 @@ type Swap struct {
 	// Traits.Retention: together with its inbox, or only while that is empty. A note that outlives the marks of its
 	// record would count as new.
 	Idle bool
+
+	// Holder is the owner of the oldest hold, as store.ParseOwner reads it; empty: there is none. A backend may show
+	// it to people.
+	Holder string
 
 	// Notifications go to other processes once the record is written.
 	Notifications []Notification

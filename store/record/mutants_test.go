@@ -145,6 +145,8 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"the full check trusts a cached state", "TestAFullCheckSkipsAllThatEndedAtOneMoment", "session-trusts-as-set", mutant.Delete()},
 		{"a store cleans up by what it sent before", "TestSettleLearnsOfSessionsThatEndedDuringARenewal", "record-settles-by-what-was-sent", mutant.Delete()},
 		{"a sweep cleans up nothing", swept, "record-sweep-settles", mutant.Delete()},
+		{"a foreign holder is ignored", "TestAForeignHolderIsRespected", "record-foreign-holder", mutant.Delete()},
+		{"a foreign holder stays", "TestAForeignHolderIsRespected", "record-foreign-holder-stays", mutant.Delete()},
 		{"a sweep leaves the note of an idle name", "TestACrashedWaitersNoteIsRemovedFromAnIdleName", "record-sweep-of-notes", mutant.Cond("err != nil || len(v.q.Entries) == 0")},
 		{"no sweep runs", swept, "record-sweep-begins", mutant.Delete()},
 		{"a record may have any size", "TestAnAskThatExceedsTheRecordSizeSaysSo", "record-max-record", mutant.Cond("WAS && false")},

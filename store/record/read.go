@@ -190,6 +190,7 @@ func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op
 		if err != nil {
 			return nil, err
 		}
+		v.heldBy(rec.Foreign) //mutant:record-foreign-holder
 		v.name, v.of, v.notes, v.traits, v.reportsEnd = at, rec, parseInbox(rec.Inbox), &s.traits, s.reportsEnd
 		v.doubt = s.sessions.Doubt
 		v.reads = len(batch) > 0 && !slices.ContainsFunc(batch, func(o *op) bool { return !o.reads })

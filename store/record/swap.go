@@ -171,7 +171,7 @@ func (s *records) tooLarge(n *name, size int) (step, error) {
 // toWrite returns the swap that stores the result of the rule. If the swap is refused, it leaves notes of asks that
 // may wait, provided that all have the same session. join holds these notes in case the swap is not answered.
 func (s *records) toWrite(n *name, a *applied) (w *Swap, join *late) {
-	w = &Swap{Name: n.at, Old: n.now.Record, Lost: n.now.lost, Data: a.data, Idle: len(a.q.Entries) == 0, Notifications: s.elsewhere(a)}
+	w = &Swap{Name: n.at, Old: n.now.Record, Lost: n.now.lost, Data: a.data, Idle: len(a.q.Entries) == 0, Holder: a.holder(), Notifications: s.elsewhere(a)}
 	if len(n.doing) == 0 || len(n.late) > 0 {
 		return w, nil
 	}

@@ -1,0 +1,125 @@
+package record_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+)
+
+// A shared server is one whose locks other programs use, too.
+type shared struct {
+	*recordtest.Client
+
+	mu   sync.Mutex
+	held *record.Foreign
+}
+
+func (s *shared) holds(f *record.Foreign) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = f
+}
+
+// version returns the version with the holder: it changes with that.
+func (s *shared) version(of string) string {
+	if s.held == nil {
+		return of
+	}
+	return of + " " + s.held.Owner
+}
+
+func (s *shared) with(r record.Record) record.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.Foreign, r.Version = s.held, s.version(r.Version)
+	return r
+}
+
+func (s *shared) Load(ctx context.Context, name string) (record.Record, error) {
+	r, err := s.Client.Load(ctx, name)
+	return s.with(r), err
+}
+
+func (s *shared) Swap(ctx context.Context, w *record.Swap) (record.Outcome, error) {
+	of, _, _ := strings.Cut(w.Old.Version, " ")
+	s.mu.Lock()
+	changed := w.Old.Version != s.version(of)
+	s.mu.Unlock()
+	if changed {
+		return record.Outcome{}, nil
+	}
+	one := *w
+	one.Old.Version = of
+	out, err := s.Client.Swap(ctx, &one)
+	out.Now = s.with(out.Now)
+	return out, err
+}
+
+// A lock that a program without holdfast holds is a hold: claims are refused, or wait in order, until it is gone.
+func TestAForeignHolderIsRespected(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{Quiet: true})
+		s := &shared{Client: m.Client()}
+		p := startOn(t, s.Client, s, false)
+		s.holds(&record.Foreign{Owner: "controller-1", Age: time.Minute, Left: time.Hour})
+		a := p.ask(p.claim(try))
+		if a.Granted || len(a.Holders) != 1 {
+			t.Fatalf("got %+v, want a refusal with one holder", a)
+		}
+		if h := a.Holders[0]; !strings.Contains(h.Owner.String(), "controller-1") || h.Age < time.Minute || h.Ends > time.Hour {
+			t.Errorf("got the holder %+v", h)
+		}
+		first, second := p.claim(), p.claim()
+		p.waits(first)
+		p.waits(second)
+		until(t, "both are in the record", func() bool { p.ask(first); return record.EntriesForTest(p.stored().Data) == 3 })
+		s.holds(&record.Foreign{Owner: "controller-2", Left: time.Hour}) // it has changed hands
+		if a := p.ask(first); a.Granted || len(a.Holders) != 1 || !strings.Contains(a.Holders[0].Owner.String(), "controller-2") {
+			t.Errorf("got %+v, want a refusal with the other holder only", a)
+		}
+		s.holds(nil)
+		until(t, "the first claim is granted", func() bool { return p.ask(first).Granted })
+		if p.ask(second).Granted {
+			t.Error("two hold the name")
+		}
+		p.releases(store.Hold{Name: at, ID: first.ID})
+		until(t, "the second claim is granted", func() bool { return p.ask(second).Granted })
+	})
+}
+
+// A program without holdfast that is gone, and has not given its lock back, holds it no longer than it said.
+func TestAForeignHolderEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{Quiet: true})
+		s := &shared{Client: m.Client()}
+		p := startOn(t, s.Client, s, false)
+		const left = time.Minute
+		gone := store.Now().Add(left)
+		for i := 0; ; i++ {
+			s.holds(nil)
+			if d := gone.Sub(store.Now()); d > 0 {
+				s.holds(&record.Foreign{Owner: "controller-1", Left: d})
+			}
+			c := p.claim(try)
+			if p.ask(c).Granted {
+				break
+			}
+			if i > 100 {
+				t.Fatal("it is never granted")
+			}
+			time.Sleep(time.Second)
+		}
+		if d := gone.Sub(store.Now()); d > 0 {
+			t.Errorf("granted %v too early", d)
+		}
+	})
+}
