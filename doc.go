@@ -111,6 +111,7 @@
 //   - NATS: [github.com/holdfast-go/holdfast/natsstore]
 //   - S3: [github.com/holdfast-go/holdfast/s3store]
 //   - DynamoDB: [github.com/holdfast-go/holdfast/dynamostore]
+//   - Kubernetes: [github.com/holdfast-go/holdfast/k8sstore]
 //
 // Package [github.com/holdfast-go/holdfast/open] turns a URL into one of them. What each
 // one promises is in its package documentation, always under the same headings: Stored

@@ -32,26 +32,27 @@ func TestMain(m *testing.M) {
 // Every suite runs to its end with every contender and prints a line for each of them. No test judges the figures.
 func TestSuitesRun(t *testing.T) {
 	for name, rows := range map[string][]string{
-		"memory":   {"holdfast", "sync.Mutex", "channel of one slot", "64 goroutines", "bytes a held name"},
-		"file":     {"holdfast", "flock(2)", "hand-off p50"},
-		"etcd":     {"holdfast", etcdMutex, barePut, "hand-off p50", "locks/s"},
-		"zk":       {"holdfast", zkLock, bareNode, "hand-off p50", "locks/s"},
-		"nats":     {"holdfast", bareCreate, "hand-off p50"},
-		"s3":       {"holdfast", bareConditional, "hand-off p50"},
-		"dynamodb": {"holdfast", barePutItem, "hand-off p50"},
-		"redis":    {"holdfast, context.Background()", "redislock", "redsync", "rueidislock", "SET NX + delete", ping, "hand-off p50", overRelease},
-		"poll":     {"holdfast, 10 waiters", "holdfast, 1000 waiters", pollServer},
-		"postgres": {"holdfast", "table lease", "advisory lock", "holdfast, LockTx", bareTxLock, "hand-off p50", "kB"},
-		"mysql":    {"MariaDB 1", "holdfast", "table lease", "GET_LOCK", "hand-off p50", "MariaDB: one hot name, 8 clients", "statements/s"},
-		"mysql9":   {"MySQL"}, // or why there is no server
-		"crowd":    {"holdfast", "redislock", "redsync", "rueidislock", "100 goroutines of one process", "two processes of 50"},
-		"many":     append(onAll(": 4 come at once for one name, in 2 processes"), "holdfast", "flock(2)", "redislock", "redsync", tableLease, "GET_LOCK", etcdMutex, zkLock, "requests/lock"),
-		"hot":      append(onAll(": one hot name, 2 processes"), "holdfast", "rueidislock", "redsync", "advisory lock", etcdMutex, zkLock, "requests/lock", "least/most"),
-		"scale":    {"holdfast, memory", "holdfast, Redis", "holdfast, Files", "holdfast, PostgreSQL", "holdfast, NATS", "writes/s", "frozen for half of the TTL: ", "for twice the TTL: 20 of 20 lost", "1 subscription"},
-		"command":  {runLean, runWhole, "flock", "timeout", "on Redis", "process 1", "package initialisation"},
-		"faults":   {"| holdfast | ", "redislock", "redsync", "rueidislock"},
-		"fleet":    {"holdfast", "redislock", "redsync", "Redis Cluster of 3: one name", "Redis behind Sentinel: uncontended", "longest wait"},
-		"redlock":  {"holdfast", "redsync", "one 50 ms slow", "one dead", "8 clients of 2 goroutines", "longest wait"},
+		"memory":     {"holdfast", "sync.Mutex", "channel of one slot", "64 goroutines", "bytes a held name"},
+		"file":       {"holdfast", "flock(2)", "hand-off p50"},
+		"etcd":       {"holdfast", etcdMutex, barePut, "hand-off p50", "locks/s"},
+		"zk":         {"holdfast", zkLock, bareNode, "hand-off p50", "locks/s"},
+		"nats":       {"holdfast", bareCreate, "hand-off p50"},
+		"s3":         {"holdfast", bareConditional, "hand-off p50"},
+		"dynamodb":   {"holdfast", barePutItem, "hand-off p50"},
+		"kubernetes": {"holdfast", bareLease, "hand-off p50"},
+		"redis":      {"holdfast, context.Background()", "redislock", "redsync", "rueidislock", "SET NX + delete", ping, "hand-off p50", overRelease},
+		"poll":       {"holdfast, 10 waiters", "holdfast, 1000 waiters", pollServer},
+		"postgres":   {"holdfast", "table lease", "advisory lock", "holdfast, LockTx", bareTxLock, "hand-off p50", "kB"},
+		"mysql":      {"MariaDB 1", "holdfast", "table lease", "GET_LOCK", "hand-off p50", "MariaDB: one hot name, 8 clients", "statements/s"},
+		"mysql9":     {"MySQL"}, // or why there is no server
+		"crowd":      {"holdfast", "redislock", "redsync", "rueidislock", "100 goroutines of one process", "two processes of 50"},
+		"many":       append(onAll(": 4 come at once for one name, in 2 processes"), "holdfast", "flock(2)", "redislock", "redsync", tableLease, "GET_LOCK", etcdMutex, zkLock, "requests/lock"),
+		"hot":        append(onAll(": one hot name, 2 processes"), "holdfast", "rueidislock", "redsync", "advisory lock", etcdMutex, zkLock, "requests/lock", "least/most"),
+		"scale":      {"holdfast, memory", "holdfast, Redis", "holdfast, Files", "holdfast, PostgreSQL", "holdfast, NATS", "writes/s", "frozen for half of the TTL: ", "for twice the TTL: 20 of 20 lost", "1 subscription"},
+		"command":    {runLean, runWhole, "flock", "timeout", "on Redis", "process 1", "package initialisation"},
+		"faults":     {"| holdfast | ", "redislock", "redsync", "rueidislock"},
+		"fleet":      {"holdfast", "redislock", "redsync", "Redis Cluster of 3: one name", "Redis behind Sentinel: uncontended", "longest wait"},
+		"redlock":    {"holdfast", "redsync", "one 50 ms slow", "one dead", "8 clients of 2 goroutines", "longest wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !slices.Contains([]string{"memory", "file", "redis"}, name) {
@@ -131,7 +132,7 @@ func TestTheSuiteOfMongoDBRuns(t *testing.T) {
 
 func TestUnknownSuiteIsRefused(t *testing.T) {
 	err := run(t.Context(), setup{rounds: 1, slice: 1, turns: 1, held: 1, hot: 1, each: 1, ttl: 1, seeds: 1, proveFor: 1}, "nonsense")
-	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet, etcd, zk, nats, mongo, s3, dynamodb, crowd, many, hot, scale, command, faults") {
+	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet, etcd, zk, nats, mongo, s3, dynamodb, kubernetes, crowd, many, hot, scale, command, faults") {
 		t.Errorf("got %v, want an error that lists the suites", err)
 	}
 }

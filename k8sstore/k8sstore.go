@@ -62,7 +62,7 @@
 //
 // While holdfast holds a name, client-go waits, too, because the duration in the Lease is 68 years.
 // It waits as well after a crash of the holder, until a process that uses holdfast asks for the name
-// or a day has passed, as only holdfast finds that the session has ended. client-go before v0.29
+// or a day has passed, as only holdfast finds that the session has ended. client-go before v0.27
 // uses the duration in its own settings instead, and would take the name from holdfast. Do not mix
 // those.
 //

@@ -49,10 +49,12 @@ var storeKinds = []storeKind{
 		[]string{"?tls=1&ca=FILE&cert=FILE&key=FILE"}, "2181"},
 	{[]string{"nats", "nats+tls"}, "nats://user:password@host:4222,host2:4222", "a bucket of NATS JetStream 2.11 or newer; nats+tls:// with TLS",
 		[]string{"?bucket=NAME&replicas=3 where the locks are kept", "?creds=FILE"}, "4222"},
-	{[]string{"s3"}, "s3://bucket/prefix?region=eu-central-1", "a bucket of S3, by conditional writes, if the program was built with -tags holdfast_aws",
+	{[]string{"s3"}, "s3://bucket/prefix?region=eu-central-1", "a bucket of S3, by conditional writes, if the program was built with -tags holdfast_cloud",
 		[]string{"?endpoint=http://host:port another server than Amazon's", "?profile=NAME of the AWS files"}, ""},
-	{[]string{"dynamodb"}, "dynamodb://table/prefix?region=eu-central-1", "a table of DynamoDB, by conditional writes, if the program was built with -tags holdfast_aws",
+	{[]string{"dynamodb"}, "dynamodb://table/prefix?region=eu-central-1", "a table of DynamoDB, by conditional writes, if the program was built with -tags holdfast_cloud",
 		[]string{"?endpoint=http://host:port another server than Amazon's", "?profile=NAME of the AWS files"}, ""},
+	{[]string{"k8s"}, "k8s://namespace", "Leases of Kubernetes, with the settings of kubectl or of the pod, if the program was built with -tags holdfast_cloud",
+		[]string{"?kubeconfig=FILE", "?context=NAME"}, ""},
 }
 
 func storesCommand() *cobra.Command {

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -47,7 +48,9 @@ func SharedKubernetes(t testing.TB) string {
 
 // StartKubernetes starts an API server that stores its objects in the etcd server at an address, in a directory, for
 // a program that is not a test. Stop ends the server and panics if that fails.
-func StartKubernetes(dir, etcd string) (*Server, error) { return startKubernetes(panicker{}, dir, etcd) }
+func StartKubernetes(dir, etcd string) (*Server, error) {
+	return startKubernetes(panicker{}, dir, etcd)
+}
 
 // KubernetesNamespace creates a namespace.
 func KubernetesNamespace(addr, name string) error {
@@ -117,4 +120,18 @@ func startKubernetes(tb fataler, dir, etcd string) (*Server, error) {
 		}
 		return s, s.start()
 	})
+}
+
+// KubernetesURL creates a namespace, and returns its URL. It names a file in the directory with the settings of the
+// administrator.
+func KubernetesURL(addr, dir string) (string, error) {
+	name := "test-" + strings.ToLower(rand.Text())
+	if err := KubernetesNamespace(addr, name); err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "kubeconfig-"+name)
+	text := `{"apiVersion": "v1", "kind": "Config", "current-context": "test", "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+		"clusters": [{"name": "test", "cluster": {"server": "https://` + addr + `", "insecure-skip-tls-verify": true}}],
+		"users": [{"name": "admin", "user": {"token": "` + KubernetesToken + `"}}]}`
+	return "k8s://" + name + "?kubeconfig=" + file, os.WriteFile(file, []byte(text), 0o600)
 }

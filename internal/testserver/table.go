@@ -165,7 +165,7 @@ func (l *Listed) Version() (string, error) {
 func Report() (lines []string) {
 	var kinds, on []string
 	for _, l := range Table() {
-		if slices.Contains(kinds, l.Kind) {
+		if slices.Contains(kinds, l.Kind) || !l.Day && !Nightly() {
 			continue
 		}
 		kinds = append(kinds, l.Kind)

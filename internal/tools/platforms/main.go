@@ -63,7 +63,7 @@ func everything(goos string) (patterns []string) {
 }
 
 // tagged are the build tags for the command without drivers, or with another one.
-var tagged = []string{"holdfast_lean", "holdfast_lean,holdfast_files", "holdfast_aws"}
+var tagged = []string{"holdfast_lean", "holdfast_lean,holdfast_files", "holdfast_cloud"}
 
 // withTags are the patterns of the packages with files that are built only with such a tag.
 var withTags = []string{"./cmd/holdfast/...", "./open/all/...", "./prove/..."}

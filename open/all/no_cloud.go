@@ -1,4 +1,4 @@
-//go:build !holdfast_aws || holdfast_lean
+//go:build !holdfast_cloud || holdfast_lean
 
 package all
 
@@ -10,7 +10,7 @@ import (
 )
 
 func init() {
-	leaveOut("with -tags holdfast_aws", map[string][]string{"S3": {"s3"}, "DynamoDB": {"dynamodb"}})
+	leaveOut("with -tags holdfast_cloud", map[string][]string{"S3": {"s3"}, "DynamoDB": {"dynamodb"}, "Kubernetes": {"k8s"}})
 }
 
 // leaveOut registers the schemes of stores whose drivers were left out, by the name of the store. how says how to build

@@ -1,9 +1,10 @@
-//go:build holdfast_aws && !holdfast_lean
+//go:build holdfast_cloud && !holdfast_lean
 
 package prove
 
 import (
 	"github.com/holdfast-go/holdfast/dynamostore"
+	"github.com/holdfast-go/holdfast/k8sstore"
 	"github.com/holdfast-go/holdfast/s3store"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -14,4 +15,8 @@ func openS3(rawURL string, dial Dial) (store.Store, error) {
 
 func openDynamoDB(rawURL string, dial Dial) (store.Store, error) {
 	return opened(dynamostore.Open(rawURL, dial))
+}
+
+func openKubernetes(rawURL string, dial Dial) (store.Store, error) {
+	return opened(k8sstore.Open(rawURL, dial))
 }
