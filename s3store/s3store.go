@@ -158,18 +158,17 @@ func storeOf(b *backend) *Store { return &Store{record.New(b), b} }
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 func newBackend(client *s3.Client, bucket string, o *Options) (*backend, error) {
-	prefix := DefaultPrefix
-	if o != nil && o.Prefix != "" {
-		prefix = strings.TrimSuffix(o.Prefix, "/") + "/"
+	if o == nil {
+		o = &Options{}
 	}
+	prefix, err := object.PrefixOf(o.Prefix, DefaultPrefix)
 	switch {
+	case err != nil:
+		return nil, err
 	case client == nil:
 		return nil, fmt.Errorf("%w: the S3 client is nil", store.ErrInvalid)
 	case len(bucket) < 3 || len(bucket) > 255 || strings.Trim(bucket, letters+"-_.") != "":
 		return nil, fmt.Errorf("%w: %.80q is no bucket of S3: want letters, digits, and -_. alone", store.ErrInvalid, bucket)
-	case len(prefix) > 200 || strings.HasPrefix(prefix, "/") || strings.Contains(prefix, "//") || strings.Contains("/"+prefix, "/./") || strings.Contains("/"+prefix, "/../") ||
-		strings.Trim(prefix, letters+"-_./") != "":
-		return nil, fmt.Errorf("%w: %.80q as a prefix of keys: want at most 200 letters, digits, and -_./, none of its parts empty, or only dots", store.ErrInvalid, prefix)
 	}
 	address := "S3, bucket " + bucket + ", prefix " + prefix
 	if host := awsconn.At(client.Options().BaseEndpoint); host != "" {

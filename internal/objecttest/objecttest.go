@@ -44,7 +44,7 @@ type Subject struct {
 	Linked func(t testing.TB, place string) (string, Link)
 
 	// Untimed returns the place as reached through a proxy that removes all times from the
-	// server's answers.
+	// server's answers; nil: the store does not work without.
 	Untimed func(t testing.TB, place string) string
 
 	// Freeze returns a place on its own server. After a call of freeze the server answers nothing until the test
@@ -137,7 +137,7 @@ func SuiteWithoutTime(t *testing.T, s Subject) {
 func (s *Subject) withoutTime(t testing.TB) string {
 	t.Helper()
 	if s.Untimed == nil {
-		t.Skip("no proxy drops the times of this server")
+		t.Skip("the store does not work without the server's time")
 	}
 	return s.Untimed(t, s.Place(t))
 }

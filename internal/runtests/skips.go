@@ -29,6 +29,7 @@ var exceptions = []struct {
 	{regexp.MustCompile(`the store is no (Watcher|Poller|Checker|NameWatcher): `), "an ability that the store does not have"},
 	{regexp.MustCompile(`the backend (has no|does not|is no) |joins are void in the other way$`), "a promise about what the backend of a store does not have"},
 	{regexp.MustCompile(`the greatest TTL, .*, is no longer than a position`), "a promise about long TTLs, on a store without them"},
+	{regexp.MustCompile(`^the store does not work without the server's time$`), "a case without the server's time, on a store that needs it"},
 	{regexp.MustCompile(`only a real MongoDB server shows this: `), "what a stand-in for MongoDB cannot show"},
 	{regexp.MustCompile(`this MongoDB server does not let the tests `), "a case for which the given MongoDB server is not set up"},
 	{regexp.MustCompile(`HOLDFAST_TEST_MONGODB$`), "a test of the stand-in, or of a missing server, but a server is given"},

@@ -83,7 +83,7 @@ var mustFail = []*regexp.Regexp{
 	regexp.MustCompile(`^this test holds ten thousand leases for `),  // with -short
 	regexp.MustCompile(`^a coarse store waits for TTLs of seconds$`), // with -short
 	regexp.MustCompile(`^the tests do not start servers on Windows$|^the worker in shell needs Linux$|^this system has no screens$|^hold --fd is for Linux$`),
-	regexp.MustCompile(`^there is no link to this server$|^no proxy drops the times of this server$`), // each has one
+	regexp.MustCompile(`^there is no link to this server$`), // each has one
 	regexp.MustCompile(`^the server keeps an idle record for longer$`),
 }
 
