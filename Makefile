@@ -9,7 +9,7 @@ TOOLS     := internal/tools # the module of what looks at the code: not of go.wo
 BIN       := $(CURDIR)/.tests/bin
 TAGGED    := -tags holdfast_lean,proveall ./cmd/holdfast ./open/all ./prove # what has files that are left out without a tag
 FILES     := -tags holdfast_lean,holdfast_files ./cmd/holdfast ./open/all ./prove # the same without the drivers of all servers
-S3        := -tags holdfast_cloud,proveall ./cmd/holdfast ./open/all ./prove # the same with those of S3, DynamoDB and Kubernetes
+S3        := -tags holdfast_cloud,proveall ./cmd/holdfast ./open/all ./prove # the same with those of S3, DynamoDB, Azure Blob and Kubernetes
 
 # More flags for the tests: make test TESTFLAGS='-run TestHandOver -count 20',
 # and for internal/runtests: make test REPORT='-strict -format standard-verbose'.

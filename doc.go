@@ -111,6 +111,7 @@
 //   - NATS: [github.com/holdfast-go/holdfast/natsstore]
 //   - S3: [github.com/holdfast-go/holdfast/s3store]
 //   - DynamoDB: [github.com/holdfast-go/holdfast/dynamostore]
+//   - Azure Blob Storage: [github.com/holdfast-go/holdfast/azblobstore]
 //   - Kubernetes: [github.com/holdfast-go/holdfast/k8sstore]
 //
 // Package [github.com/holdfast-go/holdfast/open] turns a URL into one of them. What each

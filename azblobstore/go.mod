@@ -7,6 +7,7 @@ require (
 	github.com/Azure/azure-sdk-for-go/sdk/azidentity v1.13.1
 	github.com/Azure/azure-sdk-for-go/sdk/storage/azblob v1.6.4
 	github.com/holdfast-go/holdfast v0.0.0
+	go.uber.org/goleak v1.3.0
 )
 
 require (

@@ -78,11 +78,11 @@ var badDots = regexp.MustCompile(`\.[.-]|-\.`)
 
 // A spec is that of a Lease, as far as holdfast writes it.
 type spec struct {
-	HolderIdentity       string     `json:"holderIdentity"`
-	LeaseDurationSeconds int64      `json:"leaseDurationSeconds"`
-	AcquireTime          *time.Time `json:"acquireTime,omitempty"`
-	RenewTime            *time.Time `json:"renewTime,omitempty"`
-	LeaseTransitions     int64      `json:"leaseTransitions"`
+	HolderIdentity       string `json:"holderIdentity"`
+	LeaseDurationSeconds int64  `json:"leaseDurationSeconds"`
+	AcquireTime          string `json:"acquireTime,omitempty"` // a MicroTime, which has exactly six digits after the second
+	RenewTime            string `json:"renewTime,omitempty"`
+	LeaseTransitions     int64  `json:"leaseTransitions"`
 }
 
 // endless is the duration in a Lease that holdfast holds: client-go waits until the holder is gone,
@@ -97,13 +97,13 @@ func specFor(old json.RawMessage, owner string) spec {
 	}
 	var was spec
 	_ = json.Unmarshal(old, &was)
-	now := time.Now().UTC().Truncate(time.Microsecond)
-	s := spec{HolderIdentity: holder, LeaseDurationSeconds: endless, RenewTime: &now, AcquireTime: was.AcquireTime, LeaseTransitions: was.LeaseTransitions}
+	now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")
+	s := spec{HolderIdentity: holder, LeaseDurationSeconds: endless, RenewTime: now, AcquireTime: was.AcquireTime, LeaseTransitions: was.LeaseTransitions}
 	if holder == "" {
 		s.LeaseDurationSeconds = 1 // as client-go does
 	}
 	if holder != was.HolderIdentity {
-		s.AcquireTime = &now
+		s.AcquireTime = now
 		s.LeaseTransitions++
 	}
 	return s
@@ -124,8 +124,8 @@ func foreign(l *lease, now time.Time) *record.Foreign {
 	if at := l.written(func(by string) bool { return !own(by) }); !at.IsZero() && !now.IsZero() {
 		f.Left -= now.Sub(at) - object.Age //mutant:k8s-foreign-holder-ends
 	}
-	if s.AcquireTime != nil && !now.IsZero() {
-		f.Age = max(now.Sub(*s.AcquireTime), 0)
+	if since, err := time.Parse(time.RFC3339Nano, s.AcquireTime); err == nil && !now.IsZero() {
+		f.Age = max(now.Sub(since), 0)
 	}
 	if f.Left <= 0 {
 		return nil

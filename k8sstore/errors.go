@@ -20,7 +20,8 @@ type failure struct {
 	} `json:"details"`
 }
 
-func (f *failure) Error() string { return f.Message }
+// Error cuts the message, which may have the whole object in it.
+func (f *failure) Error() string { return store.OneLine(f.Message, 300) }
 
 // refused reports whether a write was not done because its object is not as it was, or is there, or
 // is missing. The API server answers 422 both for a test of a patch that fails and for an invalid

@@ -58,7 +58,9 @@
 // that follows its rules, is a holder for holdfast, too: no claim is granted until the program has
 // given the Lease back, or has not written it for leaseDurationSeconds and three seconds by the
 // server's time. Claims wait for that in order. holdfast break cannot remove such a holder: delete
-// or edit the Lease, as without holdfast.
+// or edit the Lease, as without holdfast. A claim that begins to wait writes to the Lease. If
+// client-go gives the Lease back before its next renewal, that write makes its release fail, and the
+// Lease expires instead.
 //
 // While holdfast holds a name, client-go waits, too, because the duration in the Lease is 68 years.
 // It waits as well after a crash of the holder, until a process that uses holdfast asks for the name
@@ -174,6 +176,7 @@ func newBackend(config *rest.Config, o *Options) (*backend, error) {
 		namespace: namespace, address: "Kubernetes at " + base.Host + ", namespace " + namespace,
 	}
 	objects := object.NewSessions(server, server.address, "")
+	objects.Atomic = func(string) bool { return true }
 	return &backend{sessions: objects, objects: objects, server: server, close: transport.CloseIdleConnections}, nil
 }
 

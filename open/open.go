@@ -55,6 +55,7 @@ func init() {
 //	nats://HOST:PORT,…   package natsstore; its Open has the options; nats+tls:// with TLS
 //	s3://BUCKET/PREFIX   package s3store; its Open has the options
 //	dynamodb://TABLE     package dynamostore; its Open has the options
+//	azblob://ACCOUNT/…   package azblobstore; its Open has the options
 //	k8s://NAMESPACE      package k8sstore; its Open has the options
 //
 // Other packages may register more; package

@@ -3,6 +3,7 @@
 package prove
 
 import (
+	"github.com/holdfast-go/holdfast/azblobstore"
 	"github.com/holdfast-go/holdfast/dynamostore"
 	"github.com/holdfast-go/holdfast/k8sstore"
 	"github.com/holdfast-go/holdfast/s3store"
@@ -15,6 +16,10 @@ func openS3(rawURL string, dial Dial) (store.Store, error) {
 
 func openDynamoDB(rawURL string, dial Dial) (store.Store, error) {
 	return opened(dynamostore.Open(rawURL, dial))
+}
+
+func openAzure(rawURL string, dial Dial) (store.Store, error) {
+	return opened(azblobstore.Open(rawURL, dial))
 }
 
 func openKubernetes(rawURL string, dial Dial) (store.Store, error) {

@@ -2,4 +2,4 @@
 
 package prove
 
-var openS3, openDynamoDB, openKubernetes = asItIs, asItIs, asItIs // returns an error: the driver was left out of this build
+var openS3, openDynamoDB, openAzure, openKubernetes = asItIs, asItIs, asItIs, asItIs // returns an error: the driver was left out of this build

@@ -70,7 +70,7 @@ var ways = map[string]way{
 
 	"sqlserver": {open: openSQLServer, network: true},
 
-	"s3": {open: openS3, network: true}, "dynamodb": {open: openDynamoDB, network: true}, "k8s": {open: openKubernetes, network: true},
+	"s3": {open: openS3, network: true}, "dynamodb": {open: openDynamoDB, network: true}, "azblob": {open: openAzure, network: true}, "k8s": {open: openKubernetes, network: true},
 }
 
 func schemeOf(rawURL string) string {

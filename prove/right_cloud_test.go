@@ -12,6 +12,7 @@ func init() {
 	provable = append(provable,
 		rightStore{"S3, on versitygw", func(t *testing.T) string { return testserver.S3URL(testserver.SharedS3(t)) }, false},
 		rightStore{"DynamoDB, on dynalite", func(t *testing.T) string { return testserver.DynamoDBURL(testserver.SharedDynamoDB(t)) }, false},
+		rightStore{"Azure Blob, on Azurite", func(t *testing.T) string { return testserver.AzureURL(testserver.SharedAzure(t)) }, false},
 		rightStore{"Kubernetes", func(t *testing.T) string {
 			url, err := testserver.KubernetesURL(testserver.SharedKubernetes(t), t.TempDir())
 			if err != nil {

@@ -53,6 +53,8 @@ var storeKinds = []storeKind{
 		[]string{"?endpoint=http://host:port another server than Amazon's", "?profile=NAME of the AWS files"}, ""},
 	{[]string{"dynamodb"}, "dynamodb://table/prefix?region=eu-central-1", "a table of DynamoDB, by conditional writes, if the program was built with -tags holdfast_cloud",
 		[]string{"?endpoint=http://host:port another server than Amazon's", "?profile=NAME of the AWS files"}, ""},
+	{[]string{"azblob"}, "azblob://account/container/prefix", "a container of Azure Blob Storage, by conditional writes, if the program was built with -tags holdfast_cloud",
+		[]string{"?endpoint=http://host:port/account another server than Azure"}, ""},
 	{[]string{"k8s"}, "k8s://namespace", "Leases of Kubernetes, with the settings of kubectl or of the pod, if the program was built with -tags holdfast_cloud",
 		[]string{"?kubeconfig=FILE", "?context=NAME"}, ""},
 }

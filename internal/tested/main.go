@@ -66,7 +66,7 @@ func do(args []string) error {
 // suites are the packages to test on a server of each kind.
 var suites = map[string]string{
 	"redis": "./redisstore/...", "postgres": "./pgstore/...", "pgbouncer": "./pgstore/...", "mysql": "./mysqlstore/...",
-	"etcd": "./etcdstore/...", "zookeeper": "./zkstore/...", "nats": "./natsstore/...", "s3": "./s3store/...", "dynamodb": "./dynamostore/...", "kubernetes": "./k8sstore/...",
+	"etcd": "./etcdstore/...", "zookeeper": "./zkstore/...", "nats": "./natsstore/...", "s3": "./s3store/...", "dynamodb": "./dynamostore/...", "kubernetes": "./k8sstore/...", "azblob": "./azblobstore/...",
 }
 
 // run runs the suites on each server, and records the servers on which they passed.

@@ -64,13 +64,13 @@ func merge(old, fresh []passed) (all []passed) {
 // products are the product names of the servers, by the first part of the server's name.
 var products = map[string]string{
 	"redis": "Redis", "valkey": "Valkey", "redict": "Redict", "postgres": "PostgreSQL", "pgbouncer": "PgBouncer", "mariadb": "MariaDB",
-	"mysql": "MySQL", "etcd": "etcd", "zookeeper": "ZooKeeper", "nats": "NATS", "versitygw": "versitygw", "dynalite": "dynalite", "kubernetes": "Kubernetes",
+	"mysql": "MySQL", "etcd": "etcd", "zookeeper": "ZooKeeper", "nats": "NATS", "versitygw": "versitygw", "dynalite": "dynalite", "kubernetes": "Kubernetes", "azurite": "Azurite",
 }
 
 // stores are the packages that the suites of each kind test.
 var stores = map[string]string{
 	"redis": "redisstore, redlock", "postgres": "pgstore, pgadvisory", "pgbouncer": "pgstore, behind PgBouncer", "mysql": "mysqlstore",
-	"etcd": "etcdstore", "zookeeper": "zkstore", "nats": "natsstore", "s3": "s3store", "dynamodb": "dynamostore", "kubernetes": "k8sstore",
+	"etcd": "etcdstore", "zookeeper": "zkstore", "nats": "natsstore", "s3": "s3store", "dynamodb": "dynamostore", "kubernetes": "k8sstore", "azblob": "azblobstore",
 }
 
 // The lines of the page before and after the table.

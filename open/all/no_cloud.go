@@ -10,7 +10,7 @@ import (
 )
 
 func init() {
-	leaveOut("with -tags holdfast_cloud", map[string][]string{"S3": {"s3"}, "DynamoDB": {"dynamodb"}, "Kubernetes": {"k8s"}})
+	leaveOut("with -tags holdfast_cloud", map[string][]string{"S3": {"s3"}, "DynamoDB": {"dynamodb"}, "Kubernetes": {"k8s"}, "Azure Blob": {"azblob"}})
 }
 
 // leaveOut registers the schemes of stores whose drivers were left out, by the name of the store. how says how to build

@@ -26,6 +26,7 @@ var asksFor = map[string][]string{
 	"natsstore":                  {"github.com/nats-io/nats.go"},
 	"s3store":                    {"github.com/aws/aws-sdk-go-v2", "github.com/aws/aws-sdk-go-v2/config", "github.com/aws/aws-sdk-go-v2/service/s3"},
 	"dynamostore":                {"github.com/aws/aws-sdk-go-v2", "github.com/aws/aws-sdk-go-v2/service/dynamodb"},
+	"azblobstore":                {"github.com/Azure/azure-sdk-for-go/sdk/azcore", "github.com/Azure/azure-sdk-for-go/sdk/azidentity", "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"},
 	"k8sstore":                   {"k8s.io/apimachinery", "k8s.io/client-go"},
 	"internal/awsconn":           {"github.com/aws/aws-sdk-go-v2", "github.com/aws/aws-sdk-go-v2/config"},
 	"holdfastprom":               {"github.com/prometheus/client_golang"},

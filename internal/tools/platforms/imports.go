@@ -40,7 +40,7 @@ var etcd = []string{"go.etcd.io/etcd/client/v3/...", "go.etcd.io/etcd/client/pkg
 var contract = []string{"store", "store/queue", "store/session", "store/record", "store/record/row", "store/record/object", "store/scheme", "store/embedded"}
 
 // stores is every store and what opens one.
-var stores = []string{"memstore", "filestore", "redisstore", "redisstore/redlock", "pgstore", "pgstore/pgadvisory", "mysqlstore", "mssqlstore", "mongostore", "etcdstore", "zkstore", "natsstore", "s3store", "dynamostore", "k8sstore"}
+var stores = []string{"memstore", "filestore", "redisstore", "redisstore/redlock", "pgstore", "pgstore/pgadvisory", "mysqlstore", "mssqlstore", "mongostore", "etcdstore", "zkstore", "natsstore", "s3store", "dynamostore", "k8sstore", "azblobstore"}
 
 var rooms = []room{
 	// The core: what every user links.
@@ -65,6 +65,7 @@ var rooms = []room{
 	{[]string{"zkstore"}, append([]string{gozk}, contract...)},
 	{[]string{"natsstore"}, append([]string{"github.com/nats-io/nats.go/..."}, contract...)},
 	{[]string{"s3store", "dynamostore"}, append([]string{"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "internal/awsconn"}, contract...)},
+	{[]string{"azblobstore"}, append([]string{"github.com/Azure/azure-sdk-for-go/..."}, contract...)},
 	{[]string{"k8sstore"}, append([]string{"k8s.io/client-go/..."}, contract...)},
 	{[]string{"internal/awsconn"}, []string{"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "store"}},
 
