@@ -39,6 +39,7 @@ func TestSuitesRun(t *testing.T) {
 		"nats":       {"holdfast", bareCreate, "hand-off p50"},
 		"s3":         {"holdfast", bareConditional, "hand-off p50"},
 		"dynamodb":   {"holdfast", barePutItem, "hand-off p50"},
+		"azblob":     {"holdfast", barePutBlob, "hand-off p50"},
 		"kubernetes": {"holdfast", bareLease, "hand-off p50"},
 		"redis":      {"holdfast, context.Background()", "redislock", "redsync", "rueidislock", "SET NX + delete", ping, "hand-off p50", overRelease},
 		"poll":       {"holdfast, 10 waiters", "holdfast, 1000 waiters", pollServer},
@@ -132,7 +133,7 @@ func TestTheSuiteOfMongoDBRuns(t *testing.T) {
 
 func TestUnknownSuiteIsRefused(t *testing.T) {
 	err := run(t.Context(), setup{rounds: 1, slice: 1, turns: 1, held: 1, hot: 1, each: 1, ttl: 1, seeds: 1, proveFor: 1}, "nonsense")
-	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet, etcd, zk, nats, mongo, s3, dynamodb, kubernetes, crowd, many, hot, scale, command, faults") {
+	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet, etcd, zk, nats, mongo, s3, dynamodb, azblob, kubernetes, crowd, many, hot, scale, command, faults") {
 		t.Errorf("got %v, want an error that lists the suites", err)
 	}
 }

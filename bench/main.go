@@ -6,7 +6,7 @@
 //	go -C bench run . chart FILE >FILE.svg
 //
 // The suites are memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet, etcd, zk,
-// nats, mongo, s3, dynamodb, kubernetes, crowd, many, hot, scale, command and faults; without arguments, or with
+// nats, mongo, s3, dynamodb, azblob, kubernetes, crowd, many, hot, scale, command and faults; without arguments, or with
 // "all", all of them run. With -json the rows are written to standard output as one JSON object
 // a line, and the tables to standard error. compare measures only holdfast, of this tree and of
 // another commit in turns; chart draws the rows of a file.
@@ -93,6 +93,7 @@ var suites = []suite{
 	{"mongo", mongoSuite},
 	{"s3", s3Suite},
 	{"dynamodb", dynamoSuite},
+	{"azblob", azureSuite},
 	{"kubernetes", kubernetesSuite},
 	{"crowd", crowds},
 	{"many", many},

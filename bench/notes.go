@@ -144,6 +144,7 @@ var contenderNotes = map[string]note{
 	bareInsert:      {"", "InsertOne and DeleteOne, in the journal of a majority", nothingMore},
 	bareConditional: {"github.com/aws/aws-sdk-go-v2/service/s3", "PutObject with If-None-Match, and DeleteObject; asks again without a pause if it is there", nothingMore},
 	barePutItem:     {"github.com/aws/aws-sdk-go-v2/service/dynamodb", "PutItem with attribute_not_exists, and DeleteItem; asks again without a pause if it is there", nothingMore},
+	barePutBlob:     {"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob", "Put Blob with If-None-Match, and Delete Blob; asks again without a pause if it is there", nothingMore},
 	bareLease:       {"k8s.io/client-go", "creates a Lease and deletes it, without client-go's limit of requests; asks again without a pause if it is there", nothingMore},
 
 	"sync.Mutex": {goItself, "", "other processes, a TTL, fencing tokens, waits that can be canceled"},

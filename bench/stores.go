@@ -26,6 +26,7 @@ var stores = []served{
 	{"mongo", "MongoDB", onMongoDB, "", namedMongoDB, nil},
 	{"s3", "S3", onS3, "", startManyS3, fewOnS3},
 	{"dynamodb", "DynamoDB", onDynamoDB, "", startManyDynamoDB, fewOnDynamoDB},
+	{"azblob", "Azure Blob", onAzure, "", startManyAzure, fewOnAzure},
 	{"kubernetes", "Kubernetes", onKubernetes, "", startManyKubernetes, fewOnKubernetes},
 }
 

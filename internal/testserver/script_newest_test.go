@@ -108,7 +108,7 @@ func TestServersUnpacksNewerOnesOfOtherSuites(t *testing.T) {
 	if !strings.Contains(b.read("configurations"), "#clear APT::Update::Post-Invoke;") {
 		t.Error("apt runs the hooks of the machine after an update")
 	}
-	if got, want := b.left(), "dynalite mysql-9.7 nats redis-8 valkey-9 versitygw"; got != want {
+	if got, want := b.left(), "azurite dynalite mysql-9.7 nats redis-8 valkey-9 versitygw"; got != want {
 		t.Errorf("the script left %s, want %s", got, want)
 	}
 	dir := filepath.Join(b.bin, ".cache/holdfast-test/redis-8")
@@ -129,7 +129,7 @@ func TestServersGetsWhatIsNamed(t *testing.T) {
 	if !ok || !strings.Contains(printed, "got postgres-18: postgresql-18 99.1 of sid") || !strings.Contains(printed, "postgres-18: the table has 18.") {
 		t.Errorf("%s", printed)
 	}
-	if got, want := b.left(), "dynalite mysql-9.7 nats postgres-18 redis-8 valkey-9 versitygw"; got != want {
+	if got, want := b.left(), "azurite dynalite mysql-9.7 nats postgres-18 redis-8 valkey-9 versitygw"; got != want {
 		t.Errorf("the script left %s, want %s", got, want)
 	}
 	for name, want := range map[string]string{"postgres": "#!/bin/sh", "initdb": "#!/bin/sh", "script": "script", "postgres.elf": "xELF", "initdb.elf": "xELF"} {
@@ -145,7 +145,7 @@ func TestServersTakesTheFirstSuiteThatHasTheServer(t *testing.T) {
 	if !ok || !strings.Contains(printed, "got redis-8: redis-server 99.1 of trixie") || !strings.Contains(printed, "got valkey-9: valkey-server 99.1 of forky") {
 		t.Errorf("%s", printed)
 	}
-	if got, want := b.left(), "dynalite mysql-9.7.unreachable nats redis-8 valkey-9 versitygw"; got != want {
+	if got, want := b.left(), "azurite dynalite mysql-9.7.unreachable nats redis-8 valkey-9 versitygw"; got != want {
 		t.Errorf("the script left %s, want %s", got, want)
 	}
 }
@@ -171,11 +171,11 @@ func TestServersGoesOnWithoutASuiteAndLeavesTheReason(t *testing.T) {
 		if printed, _, ok := b.run("HOLDFAST_TEST_INSTALL=no"); !ok || !strings.Contains(printed, strings.TrimSpace(why)) {
 			t.Errorf("%s, with HOLDFAST_TEST_INSTALL=no: %s", what, printed)
 		}
-		if got, want := b.left(), "dynalite mysql-9.7.unreachable nats redis-8.unreachable valkey-9.unreachable versitygw"; got != want {
+		if got, want := b.left(), "azurite dynalite mysql-9.7.unreachable nats redis-8.unreachable valkey-9.unreachable versitygw"; got != want {
 			t.Errorf("%s: the script left %s, want %s", what, got, want)
 		}
 	}
-	if printed, _, ok := b.run("SUITES=sid", "VERSION=99.1"); !ok || b.left() != "dynalite mysql-9.7 nats redis-8 valkey-9 versitygw" {
+	if printed, _, ok := b.run("SUITES=sid", "VERSION=99.1"); !ok || b.left() != "azurite dynalite mysql-9.7 nats redis-8 valkey-9 versitygw" {
 		t.Errorf("once the mirror can be reached again: %s, left %s", printed, b.left())
 	}
 }
@@ -186,7 +186,7 @@ func TestServersFailsWhenWhatItUnpackedDoesNotRun(t *testing.T) {
 	if ok || !strings.Contains(printed, "redis-server 99.1 of sid does not run here") || !strings.Contains(printed, "still missing: redis-8, valkey-9, mysql-9.7, nats") {
 		t.Errorf("%s", printed)
 	}
-	if got := b.left(); got != "dynalite" { // npm's needs no libraries
-		t.Errorf("the script left %s, want dynalite alone", got)
+	if got := b.left(); got != "azurite dynalite" { // npm's need no libraries
+		t.Errorf("the script left %s, want azurite and dynalite alone", got)
 	}
 }

@@ -76,7 +76,7 @@ func (b *bare) release() string {
 // newest installs the servers that newest-servers would get by day, except these.
 func (b *bare) newest(but ...string) {
 	b.t.Helper()
-	for _, name := range []string{"dynalite", "mysql-9.7", "nats", "redis-8", "valkey-9", "versitygw"} {
+	for _, name := range []string{"azurite", "dynalite", "mysql-9.7", "nats", "redis-8", "valkey-9", "versitygw"} {
 		dir := filepath.Join(b.bin, ".cache/holdfast-test", name)
 		if slices.Contains(but, name) {
 			continue

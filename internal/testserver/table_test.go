@@ -96,7 +96,7 @@ func TestEachKindOfServersHasAnInstalledOneOrOneForTheDay(t *testing.T) {
 		names = append(names, l.Name)
 	}
 	for kind, l := range first {
-		if !l.Day {
+		if !l.Day && kind != "kubernetes" { // its tests run at night only
 			t.Errorf("the tests of %s run on %s, which make servers does not install", kind, l.Name)
 		}
 	}
