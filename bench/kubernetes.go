@@ -50,7 +50,7 @@ func openBareLease(target string) (locks, error) {
 }
 
 func (l lockBareLease) lock(ctx context.Context, name string) (func() error, error) {
-	name = "bare-" + name
+	name = "bare-" + strings.ReplaceAll(name, "/", "-")
 	holder := "bench"
 	for {
 		_, err := l.leases.Create(ctx, &coordination.Lease{ObjectMeta: meta.ObjectMeta{Name: name}, Spec: coordination.LeaseSpec{HolderIdentity: &holder}}, meta.CreateOptions{})

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
@@ -28,10 +28,14 @@ func role(t *testing.T) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text2, _ := strings.Cut(string(text), "// This Role suffices:\n//\n")
-	text2, _, _ = strings.Cut(text2, "//\n// list is for")
+	_, part, _ := strings.Cut(string(text), "// This Role suffices:\n//\n")
+	part, _, _ = strings.Cut(part, "//\n// list is for")
+	raw, err := yaml.ToJSON([]byte(strings.ReplaceAll(part, "//\t", "")))
+	if err != nil {
+		t.Fatal(err)
+	}
 	var of map[string]any
-	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(text2, "//\t", "")), &of); err != nil || of["kind"] != "Role" {
+	if err := json.Unmarshal(raw, &of); err != nil || of["kind"] != "Role" {
 		t.Fatalf("%v, %v", of, err)
 	}
 	return of
