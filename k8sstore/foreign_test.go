@@ -3,12 +3,14 @@ package k8sstore
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
@@ -33,7 +35,17 @@ const leaseName = "election"
 // elects starts a candidate for a Lease. If it is stopped, it gives the Lease back only if releases.
 func elects(t *testing.T, addr, namespace string, duration time.Duration, releases bool) *elector {
 	t.Helper()
-	leases, err := v1.NewForConfig(at(addr))
+	config := at(addr)
+	transport, err := transportFor(config) // client-go's own would keep its connections
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	signs, err := rest.HTTPWrappersForConfig(config, transport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases, err := v1.NewForConfigAndClient(config, &http.Client{Transport: signs})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,6 +107,7 @@ func startKubernetes(tb fataler, dir, etcd string) (*Server, error) {
 	return startOnPort(tb, func(port int) (*Server, error) {
 		s := &Server{
 			Addr: "127.0.0.1:" + strconv.Itoa(port), tb: tb, dir: dir,
+			stop: os.Kill, // it waits two minutes for its clients
 			ready: func(addr string) error {
 				_, err := kubernetesAsks(http.MethodGet, addr, "/readyz", nil)
 				return err

@@ -351,7 +351,7 @@ func share(t fataler, kind string, start func(tb fataler, dir string) (*Server, 
 		return s.Addr
 	}
 	told := "HOLDFAST_TEST_SHARED_" + strings.ToUpper(kind)
-	slow := kind == "postgres" || kind == "mariadb" || kind == "mysql9" || kind == "zookeeper" || kind == "nats"
+	slow := kind == "postgres" || kind == "mariadb" || kind == "mysql9" || kind == "zookeeper" || kind == "nats" || kind == "kubernetes"
 	if addr := os.Getenv(told); slow && addr != "" {
 		return addr
 	}
