@@ -70,6 +70,7 @@ func TestStore(t *testing.T) {
 }
 
 func TestDifferential(t *testing.T) {
+	testserver.AtNight(t) // before anything is logged
 	t.Parallel()
 	objecttest.Differential(t, subject)
 }
