@@ -22,7 +22,7 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 		return []store.Finding{{About: "server", Err: err}}
 	}
 	clock := object.CheckClock(o.Now, sent, time.Now())
-	if !b.Timed() { //mutant:azblob-check-of-times
+	if !b.Timed() || o.Now.IsZero() { //mutant:azblob-check-of-times
 		clock = store.Finding{About: "clock", Warning: true, Found: "its answers do not show its time, or when a blob was written (Date and Last-Modified): a proxy may remove them. " +
 			"So a try can take as long as the holder's TTL to be refused, nothing is swept, and without Date there is no minimum hold and no lock delay"}
 	}

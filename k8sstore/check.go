@@ -23,7 +23,7 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 		return []store.Finding{{About: "server", Err: err}}
 	}
 	clock := object.CheckClock(now, sent, time.Now())
-	if !b.objects.Timed() {
+	if !b.objects.Timed() || now.IsZero() {
 		clock = store.Finding{About: "clock", Warning: true, Found: "its answers do not show its time (Date), or when a Lease was written (managedFields). " +
 			"So a try can take as long as the holder's TTL to be refused, and nothing is swept"}
 	}

@@ -70,8 +70,9 @@
 //
 // # Requirements
 //
-// Kubernetes 1.19 or newer. An API server or a proxy that leaves out Date or managedFields makes
-// every try watch for up to the holder's TTL before it is refused.
+// Kubernetes 1.22 or newer, which has managedFields for good; it was tested on 1.37 only. An API
+// server or a proxy that leaves out Date or managedFields makes every try watch for up to the
+// holder's TTL before it is refused.
 //
 // The objects of a namespace are a small part of the control plane's etcd, which answers some
 // hundred writes a second for the whole cluster. A lock and its release are two writes, and a
