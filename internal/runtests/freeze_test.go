@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// What a command has started stands still with it, and goes on with it.
+// What a command has started stands still with it, and goes on with it. It is not parallel: a command that another test
+// starts while this process is in the group would be in the group too.
 func TestFreezeStopsACommandAndWhatItHasStarted(t *testing.T) {
-	t.Parallel()
 	f, err := newFreezer(time.Hour, io.Discard)
 	if err != nil {
 		t.Skip(err)

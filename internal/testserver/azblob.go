@@ -63,7 +63,7 @@ func startAzure(tb fataler, dir string) (*Server, error) {
 		s := &Server{
 			Addr: "127.0.0.1:" + strconv.Itoa(port), tb: tb, dir: dir,
 			command: func() *exec.Cmd {
-				c := exec.Command(program, "--blobHost", "127.0.0.1", "--blobPort", strconv.Itoa(port), "--inMemoryPersistence", "--silent", "--skipApiVersionCheck", "--disableTelemetry")
+				c := exec.Command(program, "--blobHost", "127.0.0.1", "--blobPort", strconv.Itoa(port), "--location", dir, "--silent", "--skipApiVersionCheck", "--disableTelemetry")
 				c.Env = append(os.Environ(), "AZURITE_ACCOUNTS="+AzureAccount+":"+AzureKey)
 				return c
 			},
