@@ -298,19 +298,22 @@ func (t *trial) isFree(s store.Store, p store.Process, name string) {
 // keep makes the process hold something, and wait for something else that the
 // other process holds, until end is called.
 func (t *trial) keep(s store.Store, p store.Process, there store.Store, other store.Process) (end func()) {
-	holds := func(s store.Store, p store.Process) store.Hold {
-		kept := t.lasting(p, t.name(), t.lastsLong())
-		return store.Hold{Name: kept.Name, ID: kept.ID, Token: t.granted(s, kept).Token, TTL: t.lastsLong()}
+	holds := func(s store.Store, p store.Process) (h store.Hold, from store.Instant) {
+		c, sent := t.lasting(p, t.name(), t.lastsLong()), store.Now()
+		a := t.granted(s, c)
+		return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: t.lastsLong()}, cmp.Or(a.From, sent) // its session may have been renewed earlier
 	}
-	hold, theirs := holds(s, p), holds(there, other)
+	hold, from := holds(s, p)
+	theirs, theirsFrom := holds(there, other)
 	waits := t.lasting(p, theirs.Name, t.lastsLong())
 	ctx, cancel := context.WithCancel(t.ctx)
 	var keeping sync.WaitGroup
 	var slow atomic.Bool // a claim expired before its owner renewed it
 	late := func(kept *atomic.Int64) bool { return store.Now().Sub(store.Instant(kept.Load())) > t.lastsLong()/2 }
-	again := func(what string, once func(context.Context) (from store.Instant, err error)) (kept *atomic.Int64) {
+	// from is when the session of what is kept was last renewed.
+	again := func(what string, from store.Instant, once func(context.Context) (from store.Instant, err error)) (kept *atomic.Int64) {
 		kept = new(atomic.Int64)
-		kept.Store(int64(store.Now())) // the claim began no earlier
+		kept.Store(int64(from))
 		keeping.Go(func() {
 			for ctx.Err() == nil {
 				one, cancel := t.once()
@@ -326,7 +329,7 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 				}
 				pause := t.lastsLong() / 4
 				if err == nil {
-					kept.Store(int64(cmp.Or(from, sent))) // its session may have been renewed earlier
+					kept.Store(int64(cmp.Or(from, sent)))
 				} else { // after another pause as long it may have expired
 					pause = silent / 10
 				}
@@ -344,9 +347,9 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 			return r.From, r.Err
 		}
 	}
-	again("the hold", renews(s, hold))
-	ahead := again("the hold of another", renews(there, theirs))
-	again("the waiter", func(ctx context.Context) (store.Instant, error) {
+	again("the hold", from, renews(s, hold))
+	ahead := again("the hold of another", theirsFrom, renews(there, theirs))
+	again("the waiter", from, func(ctx context.Context) (store.Instant, error) {
 		a, err := s.Ask(ctx, waits)
 		if err == nil && a.Granted {
 			slow.CompareAndSwap(false, late(ahead)) // it had expired
