@@ -21,7 +21,8 @@ const (
 	AzureKey       = "dGVzdGtleQ==" // in base64
 )
 
-// Azure starts Azurite for this test, Microsoft's emulator of Azure Blob Storage, which keeps its blobs in memory.
+// Azure starts Azurite for this test, Microsoft's emulator of Azure Blob Storage. It keeps its blobs on disk: in memory, its
+// garbage collection, ten minutes after the start, blocks it for minutes once thousands of blobs were written.
 func Azure(t testing.TB) *Server {
 	t.Helper()
 	s, err := startAzure(t, t.TempDir())
