@@ -21,6 +21,7 @@ type Memory struct {
 	Untimed bool                           // its answers contain no times
 	Ignores func(key, version string) bool // reports whether it writes although the condition is not met
 	Spoils  func(*object.Object)           // changes its answers
+	Deletes bool                           // it deletes although the condition is not met
 
 	mu      sync.Mutex
 	objects map[string]object.Object
@@ -73,7 +74,7 @@ func (m *Memory) Delete(ctx context.Context, key, version string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if version == "" || m.objects[key].Version == version {
+	if version == "" || m.objects[key].Version == version || m.Deletes {
 		delete(m.objects, key)
 	}
 	return nil

@@ -21,6 +21,7 @@ func TestTheKitCatchesEachMutantOfObjects(t *testing.T) {
 		{"a server that lets several writes win is used", unfit, "object-trial-of-writers", mutant.Cond("WAS && false")},
 		{"a server that does a late write is used", unfit, "object-trial-of-late", mutant.Cond("WAS && false")},
 		{"a server that creates a missing object is used", unfit, "object-trial-of-none", mutant.Cond("WAS && false")},
+		{"a server that does a late delete is used", unfit, "object-trial-of-deletes", mutant.Line("case o.Version == \"\":\nreturn nil")},
 		{"a server that keeps or deletes objects is used", unfit, "object-trial-of-rules", mutant.Cond("WAS && false")},
 		{"a server that has two clocks is used", unfit, "object-trial-of-clocks", mutant.Cond("WAS && false")},
 		{"a swap takes in notes twice", backend + "a_swap_whose_notes_were_taken_in_is_refused", "object-note-taken-in-twice", mutant.Stmt("_ = n")},

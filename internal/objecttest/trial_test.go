@@ -42,9 +42,15 @@ func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 		"a late write creates an object":             {&Memory{Ignores: after(4, true)}, "must fail"},
 		"a late write changes an object":             {&Memory{Ignores: after(4, false)}, "must fail"},
 		"a change creates a missing object":          {&Memory{Ignores: func(key, version string) bool { return version != "" && strings.HasSuffix(key, "-none") }}, "was not there"},
+		"a late delete deletes an object":            {&Memory{Deletes: true}, "must fail"},
 		"the server has two clocks": {&Memory{Spoils: func(o *object.Object) {
 			if !o.Written.IsZero() {
 				o.Written = o.Written.Add(-time.Hour)
+			}
+		}}, "two clocks"},
+		"one clock is just too far ahead": {&Memory{Spoils: func(o *object.Object) {
+			if !o.Written.IsZero() {
+				o.Written = o.Written.Add(-3 * time.Second)
 			}
 		}}, "two clocks"},
 		"the server deletes or keeps objects": {&Memory{Spoils: func(o *object.Object) { o.Unfit = "it has a rule for that" }}, "it has a rule for that"},

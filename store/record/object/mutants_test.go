@@ -43,6 +43,7 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 		{"calls are counted again with their object", calls, "object-calls-counted", mutant.Value("stored{TTL: v.TTL, Calls: c.Calls + 1}")},
 		{"a session is judged without a clock", "TestWithoutAClockASessionIsWatchedForItsTTL", "object-no-clock-judges", mutant.Cond("true")},
 		{"a session without a clock is passed over before it is closed", "TestWithoutAClockASessionIsWatchedForItsTTL", "object-session-closed", mutant.Stmt("what, err := Done, error(nil)")},
+		{"an unreadable note is taken for none", "TestAnUnreadableNoteEndsTheSearchForTheOldest", "object-oldest-is-unreadable", mutant.Line("case !gone:\nreturn record.Note{}, nil")},
 		{"a young name is listed as old", "TestOldNamesAreListed", "object-young-listed", mutant.Cond("false")},
 		{"a minimum hold ends early", "TestAMinimumHoldDoesNotEndEarlyByAnyTime", "record-minimum-hold-by-an-old-time", mutant.Delete()},
 		{"a lock delay ends early", "TestALockDelayDoesNotEndEarlyByAnyTime", "record-lock-delay-by-an-old-time", mutant.Delete()},

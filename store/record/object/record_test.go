@@ -330,3 +330,28 @@ func TestANoteTakenInDuringAReadIsInTheRecord(t *testing.T) {
 		t.Errorf("got record %q with notes %q, want the record that took them in, %q", r.Version, notes(r), taken.Now.Version)
 	}
 }
+
+// A note that nobody can read hides nothing, and keeps nobody waiting.
+func TestAnUnreadableNoteEndsTheSearchForTheOldest(t *testing.T) {
+	m := newMemory()
+	b := backendOn(t, m)
+	swap(t, b, record.Record{}, false)
+	join(t, b, "one")
+	m.mu.Lock()
+	for key, o := range m.objects {
+		if strings.HasPrefix(key, "locks/j/") && !strings.HasSuffix(key, keep) {
+			o.Body = nil
+			m.objects[key] = o
+		}
+	}
+	m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	oldest, err := b.Oldest(ctx, "a")
+	if err != nil || len(oldest.Data) == 0 {
+		t.Errorf("got %+v, %v: as if the inbox were empty", oldest, err)
+	}
+	if got := notes(load(t, b)); got != "" {
+		t.Errorf("got notes %s", got)
+	}
+}

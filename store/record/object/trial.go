@@ -120,8 +120,9 @@ func (b *Backend) trial(ctx context.Context) error {
 		})
 		return fates, won, err
 	}
-	etag, began := "", store.Now()
+	etag, overtaken, began := "", "", store.Instant(0)
 	for _, what := range []string{"If-None-Match", "If-Match"} {
+		began = store.Now()
 		fates, won, err := one(etag)
 		if err != nil {
 			return err
@@ -145,7 +146,7 @@ func (b *Backend) trial(ctx context.Context) error {
 		} else if f == Done { //mutant:object-trial-of-late
 			return b.unfit(late, what)
 		}
-		etag = won.Version
+		etag, overtaken = won.Version, etag
 		b.deletes.Store(b.Atomic(won.Server))
 	}
 	if _, f, err := b.server.Put(ctx, key+"-none", []byte("late"), etag); err != nil {
@@ -154,13 +155,18 @@ func (b *Backend) trial(ctx context.Context) error {
 		b.behind(func(ctx context.Context) { _ = b.server.Delete(ctx, key+"-none", "") })
 		return b.unfit("a write with If-Match makes an object that was not there: a session that has ended could be renewed; use a server that does not")
 	}
+	if b.deletes.Load() { // without the right to delete, nothing is ever deleted
+		if err := b.server.Delete(ctx, key, overtaken); err != nil && !store.Definite(err) {
+			return err
+		}
+	}
 	return b.oneClock(ctx, key, etag, began)
 }
 
 // looks is how often oneClock compares the clocks.
 const looks = 4
 
-// oneClock reads an object that was just written, and checks that its times are from one clock. A server that makes
+// oneClock reads an object that was written after began, and checks that its times are from one clock. A server that makes
 // a new Date each second has an old one for a moment after it was stopped, so oneClock tries again.
 func (b *Backend) oneClock(ctx context.Context, key, version string, began store.Instant) error {
 	written := store.Now()
@@ -172,12 +178,14 @@ func (b *Backend) oneClock(ctx context.Context, key, version string, began store
 		switch {
 		case err != nil:
 			return err
+		case o.Version == "" && b.deletes.Load(): //mutant:object-trial-of-deletes
+			return b.unfit("a delete with If-Match, which must fail, is done: the object of a name could be deleted while the name is held; use a server that heeds that condition")
 		case o.Version != version:
 			return b.unfit("what was read is not what was written")
-		case !o.timed() || age >= before.Sub(written)-clocks && age <= store.Now().Sub(began)+clocks+b.Late: //mutant:object-trial-of-clocks
+		case !o.timed() || age >= before.Sub(written)-clocks && age <= store.Now().Sub(began)+apart+time.Second+b.Late: //mutant:object-trial-of-clocks
 			return nil
 		case look == looks: //mutant:object-trial-looks-again
-			return b.unfit("an object that was just written is from %v by its Last-Modified, and its answer from %v by its Date: they are of two clocks, which differ by more than %v", o.Written, o.Now, clocks)
+			return b.unfit("an object that was just written is from %v by its Last-Modified, and its answer from %v by its Date: they are of two clocks, which differ by more than %v", o.Written, o.Now, apart)
 		}
 		select {
 		case <-time.After(time.Second):
@@ -190,6 +198,10 @@ func (b *Backend) oneClock(ctx context.Context, key, version string, began store
 // Timed reports whether the answers to the trial had the server's time, and the time when an object was written.
 func (b *Backend) Timed() bool { return b.timed.Load() }
 
-// clocks is how much the Date of an answer may differ from the Last-Modified of an object written at that moment: a
-// second, plus the truncation of both to the second.
-const clocks = time.Second + Stale
+const (
+	// apart is how far the clocks of a server's machines may be apart; margin has it.
+	apart = time.Second
+	// clocks is how far the Date of an answer may be behind the Last-Modified of an object written at that moment. It is
+	// ahead by less: apart, and the truncation of the Last-Modified to the second.
+	clocks = apart + Stale
+)
