@@ -104,7 +104,7 @@ func specFor(old json.RawMessage, owner string) spec {
 	}
 	if holder != was.HolderIdentity {
 		s.AcquireTime = now
-		s.LeaseTransitions++
+		s.LeaseTransitions = min(max(s.LeaseTransitions, 0)+1, math.MaxInt32)
 	}
 	return s
 }
@@ -185,13 +185,15 @@ func (b *backend) recordOf(l *lease, now time.Time) (r record.Record, err error)
 	if r.Data, err = base64.StdEncoding.DecodeString(a[textData]); err != nil || len(r.Data) == 0 || len(a[textRev]) != revs {
 		return r, damaged
 	}
+	seen := map[string]bool{}
 	for key := a[textTail]; key != ""; key = a[textPrev+key] {
 		text, there := a[textNote+key]
-		if !there { // it was taken in, and all before it
+		if !there || seen[key] { // it was taken in, and all before it; or its join was done again after that
 			break
 		}
+		seen[key] = true
 		data, err := base64.StdEncoding.DecodeString(text)
-		if err != nil || len(r.Inbox) > len(a) {
+		if err != nil {
 			return r, damaged
 		}
 		r.Inbox = append(r.Inbox, record.Note{Key: key, Data: data, Version: key})
@@ -293,7 +295,7 @@ func (b *backend) adopt(ctx context.Context, at, version string, first, texts ma
 // join puts notes behind the newest one. It depends only on the existence of the record and on the
 // absence of the notes, and does not change the record's version.
 func (b *backend) join(ctx context.Context, name string, notes []record.Note) (out record.Outcome, err error) {
-	var steps []step
+	steps := []step{{Op: "move", From: annotation(textTail), Path: annotation(textTail)}} // fails if there is no record
 	for _, n := range notes {
 		steps = append(steps,
 			step{Op: "test", Path: annotation(textNote + n.Key)}, // a join may be done twice //mutant:k8s-join-again

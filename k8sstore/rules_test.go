@@ -216,6 +216,55 @@ func TestAJoinThatIsDoneTwiceChangesNothing(t *testing.T) {
 	}
 }
 
+// A join is done again after its note was taken in: its note is there again, and the inbox can still be read.
+func TestAJoinThatIsDoneAgainAfterASwapLeavesTheInboxReadable(t *testing.T) {
+	t.Parallel()
+	addr, namespace := namespace(t)
+	b := opened(t, addr, namespace).b
+	if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil || !out.Done {
+		t.Fatal(out, err)
+	}
+	joins := func(key string) {
+		t.Helper()
+		if out, err := b.join(t.Context(), "a", []record.Note{{Key: key, Data: []byte(key)}}); err != nil || !out.Joined {
+			t.Fatalf("%s: %+v, %v", key, out, err)
+		}
+	}
+	joins("one")
+	old, err := b.Load(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	joins("two")
+	if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Old: old, Data: []byte("y")}); err != nil || !out.Done {
+		t.Fatal(out, err)
+	}
+	joins("one")
+	r, err := b.Load(t.Context(), "a")
+	if err != nil || len(r.Inbox) != 2 {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Old: r, Data: []byte("z")}); err != nil || !out.Done {
+		t.Errorf("taking the notes in: %+v, %v", out, err)
+	}
+}
+
+// A join on the Lease of another program, which has no record yet, is refused and leaves nothing.
+func TestAJoinWithoutARecordIsRefused(t *testing.T) {
+	t.Parallel()
+	addr, namespace := namespace(t)
+	b := opened(t, addr, namespace).b
+	if _, what, _, err := b.server.create(t.Context(), &lease{Metadata: meta{Name: "theirs", Annotations: map[string]string{"a": "b"}}}); what == 0 {
+		t.Fatal(err)
+	}
+	if out, err := b.join(t.Context(), "theirs", []record.Note{{Key: "one", Data: []byte("one")}}); err != nil || out.Joined {
+		t.Errorf("got %+v, %v", out, err)
+	}
+	if l, _, err := b.server.get(t.Context(), "theirs"); err != nil || len(l.Metadata.Annotations) != 1 {
+		t.Errorf("got %+v, %v: it was changed", l, err)
+	}
+}
+
 // Another program writes its Lease between the read and the first record.
 func TestTheFirstRecordInALeaseDependsOnIt(t *testing.T) {
 	t.Parallel()

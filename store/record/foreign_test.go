@@ -2,6 +2,8 @@ package record_test
 
 import (
 	"context"
+	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -77,6 +79,11 @@ func TestAForeignHolderIsRespected(t *testing.T) {
 		if h := a.Holders[0]; !strings.Contains(h.Owner.String(), "controller-1") || h.Age < time.Minute || h.Ends > time.Hour {
 			t.Errorf("got the holder %+v", h)
 		}
+		for _, now := range []bool{false, true} {
+			if err := p.BreakHold(t.Context(), store.Break{Name: at, ID: a.Holders[0].ID, Token: a.Holders[0].Token, Now: now}); !errors.Is(err, store.ErrUnsupported) {
+				t.Errorf("a break of it, now %v: got %v, want ErrUnsupported", now, err)
+			}
+		}
 		first, second := p.claim(), p.claim()
 		p.waits(first)
 		p.waits(second)
@@ -92,6 +99,26 @@ func TestAForeignHolderIsRespected(t *testing.T) {
 		}
 		p.releases(store.Hold{Name: at, ID: first.ID})
 		until(t, "the second claim is granted", func() bool { return p.ask(second).Granted })
+	})
+}
+
+// Another program's record may claim any time.
+func TestAForeignHolderOfAnyAgeIsRespected(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{Quiet: true})
+		s := &shared{Client: m.Client()}
+		p := startOn(t, s.Client, s, false)
+		for _, age := range []time.Duration{-time.Hour, math.MaxInt64} {
+			s.holds(&record.Foreign{Owner: "controller-1", Age: age, Left: time.Hour})
+			if a := p.ask(p.claim(try)); a.Granted || len(a.Holders) != 1 || a.Holders[0].Age < 0 {
+				t.Errorf("of the age %v: got %+v, want a refusal with one holder", age, a)
+			}
+		}
+		s.holds(nil)
+		if !p.ask(p.claim(try)).Granted {
+			t.Error("the name stays held")
+		}
 	})
 }
 

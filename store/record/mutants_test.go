@@ -146,6 +146,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a store cleans up by what it sent before", "TestSettleLearnsOfSessionsThatEndedDuringARenewal", "record-settles-by-what-was-sent", mutant.Delete()},
 		{"a sweep cleans up nothing", swept, "record-sweep-settles", mutant.Delete()},
 		{"a foreign holder is ignored", "TestAForeignHolderIsRespected", "record-foreign-holder", mutant.Delete()},
+		{"a holder of another program is broken", "TestAForeignHolderIsRespected", "record-foreign-holder-is-broken", mutant.Cond("false")},
 		{"a foreign holder stays", "TestAForeignHolderIsRespected", "record-foreign-holder-stays", mutant.Delete()},
 		{"a sweep leaves the note of an idle name", "TestACrashedWaitersNoteIsRemovedFromAnIdleName", "record-sweep-of-notes", mutant.Cond("err != nil || len(v.q.Entries) == 0")},
 		{"no sweep runs", swept, "record-sweep-begins", mutant.Delete()},

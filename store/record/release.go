@@ -124,6 +124,9 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	if len(b.Reason) > store.MaxReason {
 		return fmt.Errorf("%w: the reason has %d bytes, at most %d are allowed", store.ErrInvalid, len(b.Reason), store.MaxReason)
 	}
+	if b.ID == foreignID { //mutant:record-foreign-holder-is-broken
+		return s.failed("break", b.Name, fmt.Errorf("%w: the holder does not use holdfast, and would go on: end its program", store.ErrUnsupported))
+	}
 	// Call the owner before another claim is granted (law 14), so that an unanswered break can be repeated until it
 	// is answered.
 	mark := b
