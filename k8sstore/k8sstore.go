@@ -57,14 +57,19 @@
 // A program that holds the Lease of a name by package leaderelection of client-go, or by another
 // that follows its rules, is a holder for holdfast, too: no claim is granted until the program has
 // given the Lease back, or has not written it for leaseDurationSeconds and three seconds by the
-// server's time. Claims wait for that in order. holdfast break cannot remove such a holder: delete
-// or edit the Lease, as without holdfast. A claim that begins to wait writes to the Lease. If
+// server's time. Claims wait for that in order. holdfast break refuses such a holder: delete or edit
+// the Lease, as without holdfast. A claim that begins to wait writes to the Lease. If
 // client-go gives the Lease back before its next renewal, that write makes its release fail, and the
 // Lease expires instead.
 //
 // While holdfast holds a name, client-go waits, too, because the duration in the Lease is 68 years.
-// It waits as well after a crash of the holder, until a process that uses holdfast asks for the name
-// or a day has passed, as only holdfast finds that the session has ended. client-go before v0.27
+// It waits as well after a crash of the holder, and after a release with a minimum hold, until a
+// process that uses holdfast asks for the name or a day has passed, as only holdfast finds that the
+// session has ended.
+//
+// Do not set ReleaseOnCancel of client-go on a Lease that holdfast uses, too. A client-go process that
+// was cut off for longer than its lease, and then gives up, clears the Lease even if another holds it by
+// then: a third could get it while the holder goes on. client-go before v0.27
 // uses the duration in its own settings instead, and would take the name from holdfast. Do not mix
 // those.
 //
