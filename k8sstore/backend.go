@@ -125,7 +125,7 @@ func foreign(l *lease, now time.Time) *record.Foreign {
 		f.Left -= now.Sub(at) - object.Age //mutant:k8s-foreign-holder-ends
 	}
 	if since, err := time.Parse(time.RFC3339Nano, s.AcquireTime); err == nil && !now.IsZero() {
-		f.Age = max(now.Sub(since), 0)
+		f.Age = now.Sub(since)
 	}
 	if f.Left <= 0 {
 		return nil
