@@ -9,6 +9,7 @@ import (
 )
 
 func init() {
+	tags = "holdfast_cloud"
 	provable = append(provable,
 		rightStore{"S3, on versitygw", func(t *testing.T) string { return testserver.S3URL(testserver.SharedS3(t)) }, false},
 		rightStore{"DynamoDB, on dynalite", func(t *testing.T) string { return testserver.DynamoDBURL(testserver.SharedDynamoDB(t)) }, false},

@@ -45,6 +45,9 @@ var provable = []rightStore{
 	{"MongoDB, a stand-in", func(t *testing.T) string { return mongosim.Start(t, mongosim.Options{}).URI() }, false},
 }
 
+// tags are the build tags without which a program lacks some of these stores.
+var tags string
+
 // options are those of a run with processes of the build whose clocks can be off.
 func (s *rightStore) options(url, bin string, seed uint64) *Options {
 	o := options(url, seed)

@@ -61,7 +61,7 @@ func buildOlder(t *testing.T, commit string) string {
 		t.Fatalf("the files of %s: %v", commit, err)
 	}
 	bin := filepath.Join(t.TempDir(), "holdfast")
-	build := exec.Command("go", "build", "-ldflags=-w", "-o", bin, "./cmd/holdfast")
+	build := exec.Command("go", "build", "-ldflags=-w", "-tags="+tags, "-o", bin, "./cmd/holdfast")
 	build.Dir, build.Env = dir, append(os.Environ(), "GOWORK="+filepath.Join(dir, "go.work"), "GOFLAGS=")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", commit, err, out)
