@@ -33,6 +33,7 @@ const (
 	lost           // it is done, and not answered
 	beside         // it is not done, as another was under way
 	phantom        // it is answered as done, and is not
+	twice          // it is sent twice, done once, and has the second answer
 )
 
 var errLost = errors.New("no answer")
@@ -124,8 +125,11 @@ func (m *memory) Put(ctx context.Context, key string, body []byte, version strin
 		return m.reported(Object{Version: strconv.Itoa(m.count)}), Done, nil
 	}
 	m.objects[key] = Object{Key: key, Body: slices.Clone(body), Version: strconv.Itoa(m.count), Written: m.now}
-	if a == lost {
+	switch a {
+	case lost:
 		return Object{}, 0, errLost
+	case twice:
+		return m.reported(Object{}), Refused, nil
 	}
 	return m.reported(Object{Version: strconv.Itoa(m.count)}), Done, nil
 }

@@ -241,7 +241,7 @@ func (b *Backend) join(ctx context.Context, s *record.Swap) (out record.Outcome,
 		return out, err
 	}
 	key := fmt.Sprintf("%s%010d-%s", b.inboxKey(s.Name), number+1, s.Join.Notes[0].Key)
-	_, _, _, err = b.put(ctx, key, body, "")
+	_, _, err = b.put(ctx, key, body, "")
 	out.Joined = err == nil // if refused, an earlier try wrote the same
 	return out, err
 }

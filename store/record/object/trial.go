@@ -80,7 +80,7 @@ func (b *Backend) keepDirectories(ctx context.Context) error {
 	}
 	write := func(i int) error {
 		for range maxRaces {
-			_, what, _, err := b.put(ctx, key(i), []byte("a directory stays while this is here\n"), "")
+			_, what, err := b.put(ctx, key(i), []byte("a directory stays while this is here\n"), "")
 			if err != nil || what == Refused { //mutant:object-kept-for-sure
 				return err
 			}
@@ -112,7 +112,7 @@ func (b *Backend) trial(ctx context.Context) error {
 		var won Object
 		fates, wins := make([]Fate, writers), atomic.Int32{}
 		err := together(writers, func(i int) error {
-			o, what, _, err := b.put(ctx, key, []byte(rand.Text()), etag)
+			o, what, err := b.put(ctx, key, []byte(rand.Text()), etag)
 			if fates[i] = what; what == Done && wins.Add(1) == 1 {
 				won = o
 			}
