@@ -311,6 +311,29 @@ func TestASwapOfTheSameIsAnotherVersion(t *testing.T) {
 	}
 }
 
+// A proxy may send a write twice: the first is done, and the second is refused.
+func TestAReleaseThatIsSentTwiceIsNotLost(t *testing.T) {
+	m := newMemory()
+	s := storeOn(t, m)
+	hold, is := asks(t, s, nil)
+	if !is.Granted {
+		t.Fatal("the claim was refused")
+	}
+	m.meets(func(what, key string, _ []byte) answer {
+		if what != "PUT" || !strings.HasPrefix(key, "locks/n/") {
+			return 0
+		}
+		m.meets(nil)
+		return twice
+	})
+	if err := s.Release(t.Context(), hold); err != nil {
+		t.Errorf("release: %v", err)
+	}
+	if _, is := asks(t, storeOn(t, m), nil); !is.Granted {
+		t.Error("the name is not free")
+	}
+}
+
 // Who has read the record finds a note gone: that was taken in by a later one, which has it.
 func TestANoteTakenInDuringAReadIsInTheRecord(t *testing.T) {
 	m := newMemory()
