@@ -24,6 +24,7 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 		{"a note that was deleted during a read is not noticed", "TestANoteTakenInDuringAReadIsInTheRecord", "object-note-gone-meanwhile", mutant.Cond("WAS || gone")},
 		{"notes that were taken in are read", taken, "object-taken-in-is-left-out", mutant.Cond("true")},
 		{"notes are taken in twice", taken, "object-note-taken-in-twice", mutant.Stmt("_ = n")},
+		{"a deleted note that comes back is read", "TestANoteThatComesBackKeepsNobodyFromWriting", "object-note-that-comes-back", mutant.Cond("false")},
 		{"notes are in no order", "TestNotesAreInTheOrderInWhichTheyCame", "object-notes-in-order", mutant.Stmt("_ = n")},
 		{"two swaps write the same", "TestASwapOfTheSameIsAnotherVersion", "object-version-is-drawn", mutant.Value(`head{V: form, Name: []byte(s.Name), Idle: s.Idle, Taken: b.untilDeleted(old.taken)}`)},
 		{"notes that were taken in are remembered forever", "TestNotesADeadProcessTookInAreDeletedByTheNext", "object-taken-in-is-forgotten", mutant.Return("slices.Clone(taken)")},

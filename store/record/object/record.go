@@ -96,7 +96,8 @@ func (b *Backend) Load(ctx context.Context, name string) (record.Record, error) 
 }
 
 // notes reads notes by their keys, except those taken in, and reports whether one is gone. If there are many, it
-// reads the first of them. now is the newest time in the answers.
+// reads the first of them. now is the newest time in the answers. One that this process has deleted is deleted again,
+// and counts as gone: no swap of this process would take it in, and to others it is void by the mark of its session.
 func (b *Backend) notes(ctx context.Context, keys, taken []string) (notes []record.Note, now int64, more, gone bool, err error) {
 	all := whole(taken)
 	keys = slices.DeleteFunc(keys, func(key string) bool { return all[noteID(key)] != nil })
@@ -105,6 +106,9 @@ func (b *Backend) notes(ctx context.Context, keys, taken []string) (notes []reco
 	err = together(len(found), func(i int) error {
 		o, err := b.server.Get(ctx, keys[i])
 		there[i], found[i], times[i] = o.Version != "", unpack(keys[i], o.Body), clockOf(o)
+		if slices.ContainsFunc(found[i], func(n record.Note) bool { return b.isDeleted(n.Version) }) { // a proxy has sent its write again //mutant:object-note-that-comes-back
+			there[i], found[i], err = false, nil, b.server.Delete(ctx, keys[i], "")
+		}
 		return err
 	})
 	for _, n := range slices.Concat(found...) {
