@@ -19,6 +19,7 @@ type memory struct {
 	now     time.Time     // cut to the second in what it tells
 	cached  time.Duration // how old the time is that it tells, before it is cut; below 0: another machine answers, which is ahead
 	silent  string        // what it does not tell: Date, Last-Modified
+	unread  string        // the key that it cannot read
 	objects map[string]Object
 	count   int
 	asked   []string                                   // "GET key" and so on
@@ -104,6 +105,9 @@ func (m *memory) Get(ctx context.Context, key string) (Object, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if key == m.unread {
+		return Object{}, errLost
+	}
 	return m.reported(m.objects[key]), nil
 }
 
