@@ -66,6 +66,9 @@
 //	  "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/write",
 //	  "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/add/action",
 //	  "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/delete"]}
+//
+// Without the last one, locks work at first: but sessions and notes stay, and the blob of a name
+// grows with each claim that begins to wait. So holdfast doctor tries a delete, and warns.
 package azblobstore
 
 import (

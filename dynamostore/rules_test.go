@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/holdfast-go/holdfast/internal/objecttest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
@@ -244,6 +245,15 @@ func TestAMissingTableAndAWrongKeyAreReported(t *testing.T) {
 			t.Errorf("%s: %v, want ErrUnsupported with %q", table, err, why)
 		}
 	}
+}
+
+// Locks do without the right to delete. So only the check tells of it.
+func TestTheCheckTriesADelete(t *testing.T) {
+	t.Parallel()
+	f := &front{before: func(of string, w http.ResponseWriter) bool {
+		return of == "DeleteItem" && answer(w, http.StatusBadRequest, `{"__type":"com.amazon.coral.service#AccessDeniedException","message":"as configured"}`)
+	}}
+	objecttest.CheckDeletes(t, on(t, f.behind(t)).b, store.LevelWarning, "DeleteItem")
 }
 
 // A user without rights gets an error that names the rights. dynalite has no users, so the front answers as DynamoDB

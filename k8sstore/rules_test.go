@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 
+	"github.com/holdfast-go/holdfast/internal/objecttest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
@@ -102,6 +103,9 @@ func TestTheRoleInTheDocsSuffices(t *testing.T) {
 			if all := s.Check(t.Context()); (all[0].Err == nil) != (works && without != "list") {
 				t.Errorf("Check: got %+v", all)
 			}
+			if without == "delete" { // locks do without it, so only the check tells of it
+				objecttest.CheckDeletes(t, b, store.LevelWarning, "delete on leases")
+			}
 		})
 	}
 }
@@ -119,7 +123,7 @@ func TestTheCheckOfAGoodServer(t *testing.T) {
 	t.Parallel()
 	addr, namespace := namespace(t)
 	all := opened(t, addr, namespace).Check(t.Context())
-	if len(all) != 2 {
+	if len(all) != 3 {
 		t.Fatalf("got %+v", all)
 	}
 	for _, f := range all {

@@ -29,6 +29,7 @@ func TestTheTestsCatchEachMutantOfS3(t *testing.T) {
 		{"a delete depends on nothing", "TestServer", "s3-delete-depends", mutant.Delete()},
 		{"a server is used that keeps or deletes", unfit, "object-trial-of-rules", mutant.Cond("WAS && false")},
 		{"the check is silent about times", "TestAServerWithoutTimesIsUsed", "s3-check-of-times", mutant.Cond("false")},
+		{"the check tries no delete", "TestTheCheckTriesADelete", "object-check-of-deletes", mutant.Cond("WAS && false")},
 		{"rules of the bucket are not read", "TestTheCheckReadsTheRules", "s3-rules-are-checked", mutant.Cond(`ends && at == "nobody"`)},
 		{"an ETag of another write is believed", "TestNoWriteIsLostWhereETagsAreKeptApart", "s3-etag-is-of-the-body", mutant.Cond("WAS || true")},
 		{"directories are not kept", "TestNoWriteMeetsADirectoryThatGoes", "object-directories-are-kept", mutant.Cond("WAS || true")},

@@ -96,8 +96,10 @@
 //	  {"Effect": "Allow", "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], "Resource": "arn:aws:s3:::BUCKET/PREFIX*"},
 //	  {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::BUCKET"}]}
 //
-// Without s3:ListBucket, S3 answers 403 for a missing object. s3:GetLifecycleConfiguration on the
-// bucket lets doctor read the rules.
+// Without s3:ListBucket, S3 answers 403 for a missing object. Without s3:DeleteObject, locks work at
+// first: but sessions and notes stay, and the object of a name grows with each claim that begins to
+// wait. So holdfast doctor tries a delete, and warns. s3:GetLifecycleConfiguration on the bucket lets
+// it read the rules.
 package s3store
 
 import (

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/holdfast-go/holdfast/internal/objecttest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
@@ -178,6 +179,20 @@ func TestEachRequestIsSentOnce(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%s was sent %d times, want once", key, n)
 		}
+	}
+}
+
+// Locks do without the right to delete, for a while. So only the check tells of it.
+func TestTheCheckTriesADelete(t *testing.T) {
+	t.Parallel()
+	for may, want := range map[bool]store.Level{true: store.LevelOK, false: store.LevelWarning} {
+		f := &fake{answers: func(r *http.Request) (string, int) {
+			if r.Method == http.MethodDelete && !may {
+				return "AccessDenied", http.StatusForbidden
+			}
+			return "", 0
+		}}
+		objecttest.CheckDeletes(t, f.on(t), want, "s3:DeleteObject")
 	}
 }
 

@@ -6,6 +6,8 @@ package objecttest
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -256,4 +258,15 @@ func Killed(t *testing.T, s Subject) {
 		At:   func(t *testing.T) string { return s.Place(t) },
 		Open: func(t *testing.T, at string) store.Store { return s.start(t, at).Store },
 	})
+}
+
+// CheckDeletes tests what the check of a backend says about the right to delete: its level, and for a warning also
+// which right is missing.
+func CheckDeletes(t *testing.T, b record.Backend, want store.Level, right string) {
+	t.Helper()
+	all := b.Check(t.Context())
+	i := slices.IndexFunc(all, func(f store.Finding) bool { return f.About == "deletes" })
+	if i < 0 || all[i].Level() != want || strings.Contains(all[i].Text(), right) != (want == store.LevelWarning) {
+		t.Errorf("got %+v, want %v about deletes", all, want)
+	}
 }
