@@ -54,7 +54,8 @@
 // hold a name, and tokens can be repeated.
 //
 // A process makes a trial before its first write, and so does holdfast doctor: of four simultaneous
-// writers one must win, and each write whose condition is false must fail.
+// writers one must win, each write whose condition is false must fail, and a read must show the
+// newest write: no cache may be between.
 //
 // # Rights
 //

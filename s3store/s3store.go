@@ -66,9 +66,10 @@
 // S3, or a server that speaks its protocol and has conditional writes: Amazon's has had them since
 // November 2024. Many other servers ignore the conditions, and would grant a name twice. So a
 // process makes a trial before its first write, and so does holdfast doctor: of four simultaneous
-// writers one must win, and each write whose condition is false must fail. A server that fails the
-// trial is refused with an error that says so. A trial cannot show whether that is true through a
-// crash, or between several machines of the server.
+// writers one must win, each write whose condition is false must fail, and a read must show the
+// newest write: no cache may be between. A server that fails the trial is refused with an error that
+// says so. A trial cannot show whether that is true through a crash, or between several machines of
+// the server.
 //
 // The bucket must exist. It must not have versioning, and never have had it: each renewal would be
 // kept forever. No lifecycle rule may delete objects with the prefix, because that could be a held
