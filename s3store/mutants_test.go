@@ -32,6 +32,7 @@ func TestTheTestsCatchEachMutantOfS3(t *testing.T) {
 		{"the check tries no delete", "TestTheCheckTriesADelete", "object-check-of-deletes", mutant.Cond("WAS && false")},
 		{"rules of the bucket are not read", "TestTheCheckReadsTheRules", "s3-rules-are-checked", mutant.Cond(`ends && at == "nobody"`)},
 		{"an ETag of another write is believed", "TestNoWriteIsLostWhereETagsAreKeptApart", "s3-etag-is-of-the-body", mutant.Cond("WAS || true")},
+		{"an ETag under a KMS key is taken for an MD5", "TestAnObjectUnderAKMSKeyIsRead", "s3-etag-under-a-key", mutant.Return("o, true, nil")},
 		{"directories are not kept", "TestNoWriteMeetsADirectoryThatGoes", "object-directories-are-kept", mutant.Cond("WAS || true")},
 		{"a late swap is left", arrives, "record-late-swap-is-left", mutant.Value("false")},
 		{"a grant counts from another session", sent, "record-grant-counts-from-another-session", mutant.Value("s.sessions.Begun(c.TTL)")},
