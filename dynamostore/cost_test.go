@@ -6,10 +6,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/holdfast-go/holdfast/internal/objecttest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
@@ -96,14 +96,7 @@ func TestALockCostsSoManyRequests(t *testing.T) {
 	})
 	b := metered(t, addr, prefix, m)
 	t.Cleanup(func() { b.Close() })
-	if err := b.objects.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.objects.Finish()
-	cost("a sweep", "1 writes, 2 reads", func() {
-		for range b.Sweep(t.Context(), time.Hour) {
-		}
-	})
+	cost("a sweep", "1 writes, 2 reads", objecttest.Sweeping(t, b, b.objects))
 }
 
 // Many processes claim one name at once. What each costs does not grow with their number.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/holdfast-go/holdfast/internal/objecttest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record/object"
@@ -143,20 +144,11 @@ func TestALockCostsSoManyRequests(t *testing.T) {
 		p := apart()
 		if what != "a sweep" { // another store has just swept
 			other := closing(t, storeOn(t, addr, p)).b
-			if err := other.Prepare(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			for range other.Sweep(t.Context(), time.Hour) {
-			}
+			objecttest.Sweeping(t, other, other.Backend)()
 		}
 		b := closing(t, metered(t, addr, p, meter{counts: m.counts, sum: new([5]atomic.Int64)})).b
-		if err := b.Prepare(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		b.Finish()
 		sum := b.server.client.Options().HTTPClient.(meter).sum
-		for range b.Sweep(t.Context(), time.Hour) {
-		}
+		objecttest.Sweeping(t, b, b.Backend)()
 		if got := fmt.Sprintf("%d writes and lists, %d reads", sum[3].Load(), sum[4].Load()); got != want {
 			t.Errorf("%s: got %s, want %s", what, got, want)
 		}

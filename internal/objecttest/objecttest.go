@@ -93,11 +93,26 @@ func (s *Subject) open(t testing.TB, place string) *process {
 func (s *Subject) ready(t testing.TB, place string) *Process {
 	t.Helper()
 	p := s.Open(t, place)
-	if err := p.Objects.Prepare(t.Context()); err != nil {
+	prepare(t, p.Objects)
+	return p
+}
+
+func prepare(t testing.TB, b *object.Backend) {
+	t.Helper()
+	if err := b.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.Objects.Finish()
-	return p
+	b.Finish()
+}
+
+// Sweeping makes the trial of a backend, and returns a function that sweeps. It is for tests that count requests.
+func Sweeping(t testing.TB, b record.Sweeper, objects *object.Backend) func() {
+	t.Helper()
+	prepare(t, objects)
+	return func() {
+		for range b.Sweep(t.Context(), time.Hour) {
+		}
+	}
 }
 
 // until waits for a condition.
