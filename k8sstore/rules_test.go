@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,6 +108,36 @@ func TestTheRoleInTheDocsSuffices(t *testing.T) {
 				objecttest.CheckDeletes(t, b, store.LevelWarning, "delete on leases")
 			}
 		})
+	}
+}
+
+// twice sends the next patch twice.
+type twice struct {
+	http.RoundTripper
+	next *atomic.Bool
+}
+
+func (d twice) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPatch && d.next.CompareAndSwap(true, false) {
+		return objecttest.SentTwice(r, d.RoundTripper.RoundTrip)
+	}
+	return d.RoundTripper.RoundTrip(r)
+}
+
+// A proxy may send a write twice: the first is done, and the second is refused.
+func TestAReleaseThatIsSentTwiceIsNotLost(t *testing.T) {
+	t.Parallel()
+	addr, namespace := namespace(t)
+	config, next := at(addr), &atomic.Bool{}
+	config.WrapTransport = func(rt http.RoundTripper) http.RoundTripper { return twice{rt, next} }
+	b := backendOn(t, config, namespace)
+	s, c := &Store{record.New(b), b}, storetest.Mutex(me, "a")
+	defer s.Close()
+	c.TTL = object.MaxTTL // no renewal is the next patch
+	h := storetest.MustHold(t, s, c)
+	next.Store(true)
+	if err := s.Release(t.Context(), h); err != nil || next.Load() {
+		t.Errorf("release: %v", err)
 	}
 }
 

@@ -5,7 +5,10 @@
 package objecttest
 
 import (
+	"bytes"
 	"context"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -283,5 +286,23 @@ func CheckDeletes(t *testing.T, b record.Backend, want store.Level, right string
 	i := slices.IndexFunc(all, func(f store.Finding) bool { return f.About == "deletes" })
 	if i < 0 || all[i].Level() != want || strings.Contains(all[i].Text(), right) != (want == store.LevelWarning) {
 		t.Errorf("got %+v, want %v about deletes", all, want)
+	}
+}
+
+// SentTwice sends a request twice, like some proxies, and returns the second answer.
+func SentTwice(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	for again := false; ; again = true {
+		one := r.Clone(r.Context())
+		one.Body = io.NopCloser(bytes.NewReader(body))
+		answer, err := send(one)
+		if err != nil || again {
+			return answer, err
+		}
+		io.Copy(io.Discard, answer.Body)
+		answer.Body.Close()
 	}
 }
