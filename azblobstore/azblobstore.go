@@ -54,7 +54,8 @@
 // hold a name, and tokens can be repeated.
 //
 // A process makes a trial before its first write, and so does holdfast doctor: of four simultaneous
-// writers one must win, and each write whose condition is false must fail.
+// writers one must win, each write whose condition is false must fail, and a read must show the
+// newest write: no cache may be between.
 //
 // # Rights
 //
@@ -66,6 +67,9 @@
 //	  "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/write",
 //	  "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/add/action",
 //	  "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/delete"]}
+//
+// Without the last one, locks work at first: but sessions and notes stay, and the blob of a name
+// grows with each claim that begins to wait. So holdfast doctor tries a delete, and warns.
 package azblobstore
 
 import (

@@ -27,5 +27,5 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 			"So a try can take as long as the holder's TTL to be refused, nothing is swept, and without Date there is no minimum hold and no lock delay"}
 	}
 	return []store.Finding{
-		{About: "server", Found: fmt.Sprintf("%s: of several writers at once exactly one succeeded, and each write that had to fail did", o.Server)}, clock}
+		{About: "server", Found: fmt.Sprintf("%s: of several writers at once exactly one succeeded, and each write that had to fail did", o.Server)}, clock, b.CheckDeletes(ctx)}
 }

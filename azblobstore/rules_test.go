@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/objecttest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
@@ -56,7 +57,7 @@ func TestAServerWithoutTimesIsUsed(t *testing.T) {
 func TestTheCheckOfAGoodServer(t *testing.T) {
 	t.Parallel()
 	all := opened(t, backendOn(t, testserver.SharedAzure(t), apart())).Check(t.Context())
-	if len(all) != 2 {
+	if len(all) != 3 {
 		t.Fatalf("got %+v", all)
 	}
 	for _, f := range all {
@@ -64,6 +65,22 @@ func TestTheCheckOfAGoodServer(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
+}
+
+// Locks do without the right to delete, for a while. So only the check tells of it.
+func TestTheCheckTriesADelete(t *testing.T) {
+	t.Parallel()
+	f := &front{instead: func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodDelete {
+			return false
+		}
+		w.Header().Set("x-ms-error-code", "AuthorizationPermissionMismatch")
+		w.WriteHeader(http.StatusForbidden)
+		return true
+	}}
+	b := backendOn(t, f.on(t, testserver.SharedAzure(t)), apart())
+	t.Cleanup(func() { b.Close() })
+	objecttest.CheckDeletes(t, b, store.LevelWarning, "Storage Blob Data Contributor")
 }
 
 // No request is sent twice, whatever the client's settings: the outcome would be that of the second one.

@@ -85,7 +85,7 @@ func s3Title() (string, error) {
 	return "versitygw " + version + " on the loopback, objects in files, not synced", err
 }
 
-// fewOnS3 is how many clients come at once. On S3 each counts as a process: it sends some 17 requests before its
+// fewOnS3 is how many clients come at once. On S3 each counts as a process: it sends some 19 requests before its
 // first claim is answered, and gives up after 5 s without an answer. On two cores versitygw serves some hundred
 // requests a second: all of 30 clients get the lock, and hardly one of 100.
 var fewOnS3 = []int{10, 30}

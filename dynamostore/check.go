@@ -33,6 +33,7 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 		{About: "server", Found: "each write whose condition was false failed"},
 		clock,
 		b.checkTable(ctx),
+		b.objects.CheckDeletes(ctx),
 	}
 }
 

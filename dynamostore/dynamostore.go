@@ -82,8 +82,9 @@
 //	  {"Effect": "Allow", "Action": ["dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:Scan"],
 //	   "Resource": "arn:aws:dynamodb:REGION:ACCOUNT:table/TABLE"}]}
 //
-// dynamodb:DescribeTable, and dynamodb:DescribeGlobalTable on the global table of that name, let
-// doctor read whether the table is global.
+// Without dynamodb:DeleteItem, items stay: one for each name, and some for each process. So holdfast
+// doctor tries a delete, and warns. dynamodb:DescribeTable, and dynamodb:DescribeGlobalTable on the
+// global table of that name, let it read whether the table is global.
 package dynamostore
 
 import (

@@ -34,6 +34,7 @@ func TestTheTestsCatchEachMutantOfDynamoDB(t *testing.T) {
 		{"a request is sent again", "TestEachRequestIsSentOnce", "dynamo-sent-once", mutant.Delete()},
 		{"the check takes a global table", "TestTheCheckRefusesAGlobalTable", "dynamo-check-of-regions", mutant.Cond("WAS && false")},
 		{"the check takes a global table of 2017", "TestTheCheckRefusesAGlobalTable", "dynamo-check-of-old-regions", mutant.Stmt("global = false")},
+		{"a release that was sent twice is lost", "TestAReleaseThatIsSentTwiceIsNotLost", "dynamo-swap-sent-twice", mutant.Cond("WAS && false")},
 		{"a conflict ends a session", "TestAWriteThatMeetsAnotherRegionsIsMadeAgain", "dynamo-conflict-is-no-loss", mutant.Stmt("return objectOf(nil, now), object.Refused, nil")},
 		{"an old answer sets the clock back", "TestAnOldAnswerDoesNotSetTheClockBack", "dynamo-old-answer-never-lowers", mutant.Cond("true")},
 		{"a session with an early time is not written again", "TestASessionIsWrittenAgainIfItsTimeIsTooEarly", "dynamo-early-time-is-written-again", mutant.Cond("true")},

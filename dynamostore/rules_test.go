@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/holdfast-go/holdfast/internal/objecttest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
@@ -246,6 +247,46 @@ func TestAMissingTableAndAWrongKeyAreReported(t *testing.T) {
 	}
 }
 
+// twice sends the next write twice.
+type twice struct {
+	dynamodb.HTTPClient
+	next *atomic.Bool
+}
+
+func (d twice) Do(r *http.Request) (*http.Response, error) {
+	if operation(r) == "UpdateItem" && d.next.CompareAndSwap(true, false) {
+		return objecttest.SentTwice(r, d.HTTPClient.Do)
+	}
+	return d.HTTPClient.Do(r)
+}
+
+// A proxy may send a write twice: the first is done, and the second is refused.
+func TestAReleaseThatIsSentTwiceIsNotLost(t *testing.T) {
+	t.Parallel()
+	o, next := client(t, testserver.SharedDynamoDB(t)).Options(), &atomic.Bool{}
+	o.HTTPClient = twice{o.HTTPClient, next}
+	b, err := newBackend(dynamodb.New(o), &Options{Table: testserver.DynamoDBTable, Prefix: apart()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, c := on(t, b), storetest.Mutex(me, "a")
+	c.TTL = object.MaxTTL // no renewal is the next write
+	h := storetest.MustHold(t, s, c)
+	next.Store(true)
+	if err := s.Release(t.Context(), h); err != nil || next.Load() {
+		t.Errorf("release: %v", err)
+	}
+}
+
+// Locks do without the right to delete. So only the check tells of it.
+func TestTheCheckTriesADelete(t *testing.T) {
+	t.Parallel()
+	f := &front{before: func(of string, w http.ResponseWriter) bool {
+		return of == "DeleteItem" && answer(w, http.StatusBadRequest, `{"__type":"com.amazon.coral.service#AccessDeniedException","message":"as configured"}`)
+	}}
+	objecttest.CheckDeletes(t, on(t, f.behind(t)).b, store.LevelWarning, "DeleteItem")
+}
+
 // A user without rights gets an error that names the rights. dynalite has no users, so the front answers as DynamoDB
 // does.
 func TestAMissingRightIsReported(t *testing.T) {
@@ -331,6 +372,7 @@ func TestAWriteThatMeetsAnotherRegionsIsMadeAgain(t *testing.T) {
 	s := on(t, b)
 	storetest.MustHold(t, s, storetest.Mutex(me, "a")) // the trial and the session are there
 	id := session.NewID()
+	left.Store(1)
 	if _, err := b.Begin(t.Context(), id, b.SessionTraits().MinTTL); err != nil {
 		t.Fatal(err)
 	}

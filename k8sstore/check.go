@@ -27,5 +27,5 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 		clock = store.Finding{About: "clock", Warning: true, Found: "its answers do not show its time (Date), or when a Lease was written (managedFields). " +
 			"So a try can take as long as the holder's TTL to be refused, and nothing is swept"}
 	}
-	return []store.Finding{{About: "server", Found: "each write whose condition was false failed"}, clock}
+	return []store.Finding{{About: "server", Found: "each write whose condition was false failed"}, clock, b.objects.CheckDeletes(ctx)}
 }

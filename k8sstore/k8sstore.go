@@ -103,7 +103,8 @@
 //	  verbs: [get, list, create, patch, delete]
 //
 // list is for sweeps and for the list of names. Without delete, Leases stay: one for each name, and
-// one for each process. A RoleBinding gives the Role to the service account of the pod.
+// some for each process. So holdfast doctor tries a delete, and warns. A RoleBinding gives the Role
+// to the service account of the pod.
 package k8sstore
 
 import (

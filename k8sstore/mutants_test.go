@@ -26,6 +26,7 @@ func TestTheTestsCatchEachMutantOfKubernetes(t *testing.T) {
 		{"the first record of another program's Lease depends on nothing", "TestTheFirstRecordInALeaseDependsOnIt", "k8s-adoption-depends", mutant.Stmt("steps := []step(nil)")},
 		{"a holder that uses client-go is ignored", "TestAHolderThatUsesClientGoIsRespected", "k8s-foreign-holder", mutant.Stmt("r.Version = version(l)")},
 		{"a holder that uses client-go never ends", "TestAHolderThatUsesClientGoIsGoneWhenItsLeaseHasExpired", "k8s-foreign-holder-ends", mutant.Delete()},
+		{"a release that was sent twice is lost", "TestAReleaseThatIsSentTwiceIsNotLost", "k8s-swap-sent-twice", mutant.Cond("WAS && false")},
 		{"a name that was just written is listed as old", "TestASweepPassesWhatIsYoung", "k8s-young-listed", mutant.Cond("unwritten < 0")},
 		{"an idle name is deleted early", suite + "an_idle_record_is_there_for_its_retention", "k8s-idle-is-kept", mutant.Cond("unwritten > 0")},
 	} {

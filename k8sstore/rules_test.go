@@ -8,12 +8,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 
+	"github.com/holdfast-go/holdfast/internal/objecttest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
@@ -102,7 +104,40 @@ func TestTheRoleInTheDocsSuffices(t *testing.T) {
 			if all := s.Check(t.Context()); (all[0].Err == nil) != (works && without != "list") {
 				t.Errorf("Check: got %+v", all)
 			}
+			if without == "delete" { // locks do without it, so only the check tells of it
+				objecttest.CheckDeletes(t, b, store.LevelWarning, "delete on leases")
+			}
 		})
+	}
+}
+
+// twice sends the next patch twice.
+type twice struct {
+	http.RoundTripper
+	next *atomic.Bool
+}
+
+func (d twice) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPatch && d.next.CompareAndSwap(true, false) {
+		return objecttest.SentTwice(r, d.RoundTripper.RoundTrip)
+	}
+	return d.RoundTripper.RoundTrip(r)
+}
+
+// A proxy may send a write twice: the first is done, and the second is refused.
+func TestAReleaseThatIsSentTwiceIsNotLost(t *testing.T) {
+	t.Parallel()
+	addr, namespace := namespace(t)
+	config, next := at(addr), &atomic.Bool{}
+	config.WrapTransport = func(rt http.RoundTripper) http.RoundTripper { return twice{rt, next} }
+	b := backendOn(t, config, namespace)
+	s, c := &Store{record.New(b), b}, storetest.Mutex(me, "a")
+	defer s.Close()
+	c.TTL = object.MaxTTL // no renewal is the next patch
+	h := storetest.MustHold(t, s, c)
+	next.Store(true)
+	if err := s.Release(t.Context(), h); err != nil || next.Load() {
+		t.Errorf("release: %v", err)
 	}
 }
 
@@ -119,7 +154,7 @@ func TestTheCheckOfAGoodServer(t *testing.T) {
 	t.Parallel()
 	addr, namespace := namespace(t)
 	all := opened(t, addr, namespace).Check(t.Context())
-	if len(all) != 2 {
+	if len(all) != 3 {
 		t.Fatalf("got %+v", all)
 	}
 	for _, f := range all {

@@ -31,6 +31,7 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 		{About: "server", Found: fmt.Sprintf("%s: of several writers at once exactly one succeeded, and each write that had to fail did", o.Server)},
 		b.checkClock(o.Now, before, time.Now()),
 		b.checkRules(ctx),
+		b.CheckDeletes(ctx),
 	}
 	if !atomically(o.Server) {
 		all = append(all, store.Finding{About: "unused names", Found: "the object of a name that nobody uses any more stays, some 100 bytes each: of this server it is not known that it compares " +

@@ -66,9 +66,10 @@
 // S3, or a server that speaks its protocol and has conditional writes: Amazon's has had them since
 // November 2024. Many other servers ignore the conditions, and would grant a name twice. So a
 // process makes a trial before its first write, and so does holdfast doctor: of four simultaneous
-// writers one must win, and each write whose condition is false must fail. A server that fails the
-// trial is refused with an error that says so. A trial cannot show whether that is true through a
-// crash, or between several machines of the server.
+// writers one must win, each write whose condition is false must fail, and a read must show the
+// newest write: no cache may be between. A server that fails the trial is refused with an error that
+// says so. A trial cannot show whether that is true through a crash, or between several machines of
+// the server.
 //
 // The bucket must exist. It must not have versioning, and never have had it: each renewal would be
 // kept forever. No lifecycle rule may delete objects with the prefix, because that could be a held
@@ -96,8 +97,10 @@
 //	  {"Effect": "Allow", "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], "Resource": "arn:aws:s3:::BUCKET/PREFIX*"},
 //	  {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::BUCKET"}]}
 //
-// Without s3:ListBucket, S3 answers 403 for a missing object. s3:GetLifecycleConfiguration on the
-// bucket lets doctor read the rules.
+// Without s3:ListBucket, S3 answers 403 for a missing object. Without s3:DeleteObject, locks work at
+// first: but sessions and notes stay, and the object of a name grows with each claim that begins to
+// wait. So holdfast doctor tries a delete, and warns. s3:GetLifecycleConfiguration on the bucket lets
+// it read the rules.
 package s3store
 
 import (

@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -50,8 +51,8 @@ const rereads = 16
 // and reads again.
 func (b *server) Get(ctx context.Context, key string) (object.Object, error) {
 	for again := range rereads {
-		o, err := b.get(ctx, key)
-		if err != nil || o.Version == "" || !b.digests.Load() || o.Version == digest(o.Body) { //mutant:s3-etag-is-of-the-body
+		o, hashed, err := b.get(ctx, key)
+		if err != nil || o.Version == "" || !hashed || !b.digests.Load() || o.Version == digest(o.Body) { //mutant:s3-etag-is-of-the-body
 			return o, err
 		}
 		select {
@@ -66,25 +67,27 @@ func (b *server) Get(ctx context.Context, key string) (object.Object, error) {
 // digest returns the ETag that most servers make of a body.
 func digest(body []byte) string { return fmt.Sprintf(`"%x"`, md5.Sum(body)) }
 
-func (b *server) get(ctx context.Context, key string) (object.Object, error) {
+// get is Get without rereads. hashed: the ETag may be the MD5 of the body. That of an object under a
+// KMS key never is, and such objects stay after the encryption of the bucket was changed.
+func (b *server) get(ctx context.Context, key string) (o object.Object, hashed bool, err error) {
 	r, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.bucket, Key: &key}, once)
 	if awsconn.IsCode(err, "NoSuchKey") {
-		return refusal(err), nil
+		return refusal(err), false, nil
 	}
 	if err != nil {
-		return object.Object{}, b.failed(err)
+		return o, false, b.failed(err)
 	}
 	defer r.Body.Close()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return object.Object{}, b.failed(err)
+		return o, false, b.failed(err)
 	}
-	o := object.Object{Body: body, Version: aws.ToString(r.ETag), Written: aws.ToTime(r.LastModified)}
+	o = object.Object{Body: body, Version: aws.ToString(r.ETag), Written: aws.ToTime(r.LastModified)}
 	noteMetadata(&o, r.ResultMetadata, r.VersionId, r.Expiration)
 	if o.Version == "" {
-		return object.Object{}, fmt.Errorf("%w: %s tells no ETag of what it keeps", store.ErrUnsupported, b.address)
+		return o, false, fmt.Errorf("%w: %s tells no ETag of what it keeps", store.ErrUnsupported, b.address)
 	}
-	return o, nil
+	return o, !strings.HasPrefix(string(r.ServerSideEncryption), "aws:kms"), nil //mutant:s3-etag-under-a-key
 }
 
 // noteMetadata notes the metadata of an answer.

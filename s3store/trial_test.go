@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/holdfast-go/holdfast/internal/objecttest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
@@ -116,6 +117,27 @@ func TestABucketWithVersioningIsRefused(t *testing.T) {
 	}
 }
 
+// The ETag of an object under a KMS key is not the MD5 of its body. The object is read all the same if the bucket now
+// has other keys, so that new ETags are. No stand-in has KMS, so the fake shows its header.
+func TestAnObjectUnderAKMSKeyIsRead(t *testing.T) {
+	t.Parallel()
+	for under, reads := range map[string]bool{"aws:kms": true, "aws:kms:dsse": true, "AES256": false, "": false} {
+		f := &fake{spoils: func(_ *http.Request, h http.Header) {
+			if under != "" {
+				h.Set("x-amz-server-side-encryption", under)
+			}
+		}}
+		s := f.on(t).server
+		if _, what, err := s.Put(t.Context(), "a", []byte("x"), ""); err != nil || what != object.Done {
+			t.Fatal(err)
+		}
+		s.digests.Store(true) // as after a write in the bucket as it is now
+		if o, err := s.Get(t.Context(), "a"); (err == nil) != reads || reads && string(o.Body) != "x" {
+			t.Errorf("%q: got %q, %v", under, o.Body, err)
+		}
+	}
+}
+
 // S3 answers 409 to a conditional write while another is under way. The write was not done, and the answer says nothing
 // of the current object.
 func TestAConflictingWriteIsNotDoneAndNoLoss(t *testing.T) {
@@ -178,6 +200,20 @@ func TestEachRequestIsSentOnce(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%s was sent %d times, want once", key, n)
 		}
+	}
+}
+
+// Locks do without the right to delete, for a while. So only the check tells of it.
+func TestTheCheckTriesADelete(t *testing.T) {
+	t.Parallel()
+	for may, want := range map[bool]store.Level{true: store.LevelOK, false: store.LevelWarning} {
+		f := &fake{answers: func(r *http.Request) (string, int) {
+			if r.Method == http.MethodDelete && !may {
+				return "AccessDenied", http.StatusForbidden
+			}
+			return "", 0
+		}}
+		objecttest.CheckDeletes(t, f.on(t), want, "s3:DeleteObject")
 	}
 }
 

@@ -23,7 +23,8 @@ func TestTheKitCatchesEachMutantOfObjects(t *testing.T) {
 		{"a server that creates a missing object is used", unfit, "object-trial-of-none", mutant.Cond("WAS && false")},
 		{"a server that does a late delete is used", unfit, "object-trial-of-deletes", mutant.Line("case o.Version == \"\":\nreturn nil")},
 		{"a server that keeps or deletes objects is used", unfit, "object-trial-of-rules", mutant.Cond("WAS && false")},
-		{"a server that has two clocks is used", unfit, "object-trial-of-clocks", mutant.Cond("WAS && false")},
+		{"a server behind a cache is used", "TestAServerBehindACacheIsRefused", "object-trial-of-caches", mutant.Line("case false:")},
+		{"a server that has two clocks is used", unfit, "object-trial-of-clocks", mutant.Line("case before >= written || age < 1<<62:")},
 		{"a swap takes in notes twice", backend + "a_swap_whose_notes_were_taken_in_is_refused", "object-note-taken-in-twice", mutant.Stmt("_ = n")},
 		{"a session without a clock ends at once", "TestMemory/cron", "object-watched-for-its-ttl", mutant.Cond("WAS && false")},
 	} {

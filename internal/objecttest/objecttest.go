@@ -5,7 +5,12 @@
 package objecttest
 
 import (
+	"bytes"
 	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,11 +96,26 @@ func (s *Subject) open(t testing.TB, place string) *process {
 func (s *Subject) ready(t testing.TB, place string) *Process {
 	t.Helper()
 	p := s.Open(t, place)
-	if err := p.Objects.Prepare(t.Context()); err != nil {
+	prepare(t, p.Objects)
+	return p
+}
+
+func prepare(t testing.TB, b *object.Backend) {
+	t.Helper()
+	if err := b.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.Objects.Finish()
-	return p
+	b.Finish()
+}
+
+// Sweeping makes the trial of a backend, and returns a function that sweeps. It is for tests that count requests.
+func Sweeping(t testing.TB, b record.Sweeper, objects *object.Backend) func() {
+	t.Helper()
+	prepare(t, objects)
+	return func() {
+		for range b.Sweep(t.Context(), time.Hour) {
+		}
+	}
 }
 
 // until waits for a condition.
@@ -256,4 +276,33 @@ func Killed(t *testing.T, s Subject) {
 		At:   func(t *testing.T) string { return s.Place(t) },
 		Open: func(t *testing.T, at string) store.Store { return s.start(t, at).Store },
 	})
+}
+
+// CheckDeletes tests what the check of a backend says about the right to delete: its level, and for a warning also
+// which right is missing.
+func CheckDeletes(t *testing.T, b record.Backend, want store.Level, right string) {
+	t.Helper()
+	all := b.Check(t.Context())
+	i := slices.IndexFunc(all, func(f store.Finding) bool { return f.About == "deletes" })
+	if i < 0 || all[i].Level() != want || strings.Contains(all[i].Text(), right) != (want == store.LevelWarning) {
+		t.Errorf("got %+v, want %v about deletes", all, want)
+	}
+}
+
+// SentTwice sends a request twice, like some proxies, and returns the second answer.
+func SentTwice(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	for again := false; ; again = true {
+		one := r.Clone(r.Context())
+		one.Body = io.NopCloser(bytes.NewReader(body))
+		answer, err := send(one)
+		if err != nil || again {
+			return answer, err
+		}
+		io.Copy(io.Discard, answer.Body)
+		answer.Body.Close()
+	}
 }

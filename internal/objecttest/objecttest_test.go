@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record/object"
+	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 func TestMain(m *testing.M) {
@@ -104,4 +105,46 @@ func TestMemory(t *testing.T) {
 		s.Linked, s.InProcess = nil, true // its link can only be cut
 		Backend(t, s)
 	})
+}
+
+// A doubling link sends some writes twice, like some proxies, and returns the second answer. No other write comes between
+// the two: what overwrites the first hides that it was done.
+type doubling struct {
+	object.Lister
+	*doubled
+}
+
+// A doubled counts the writes of all processes.
+type doubled struct {
+	mu   sync.Mutex
+	sent int
+}
+
+func (d doubling) Put(ctx context.Context, key string, body []byte, version string) (object.Object, object.Fate, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o, what, err := d.Lister.Put(ctx, key, body, version)
+	if d.sent++; err == nil && !strings.Contains(key, "/t/") && d.sent%3 == 0 { // a trial would fail, and be repeated
+		o, what, err = d.Lister.Put(ctx, key, body, version)
+	}
+	return o, what, err
+}
+
+func TestNothingIsLostWhereWritesAreSentTwice(t *testing.T) {
+	t.Parallel()
+	s, m, all := memories(), &Memory{}, &doubled{}
+	s.Open = func(_ testing.TB, place string) *Process {
+		return m.Process(strings.Split(place, " ")[1], func(next object.Lister) object.Lister { return doubling{next, all} })
+	}
+	place := s.Place(t)
+	storetest.Run(t, func(t *testing.T) store.Store { return rereading{patient{s.start(t, place).Store}} }, s.within()...)
+}
+
+// A rereading store may have to find out by a second read what it has done. That does not look how long others stay.
+type rereading struct{ patient }
+
+func (r rereading) Describe() store.Description {
+	d := r.patient.Describe()
+	d.Lacks[store.PromiseUntil] = "an answer may come of a second read"
+	return d
 }

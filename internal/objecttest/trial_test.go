@@ -1,6 +1,7 @@
 package objecttest
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -68,6 +69,32 @@ func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 				t.Errorf("%d objects are left", n)
 			}
 		})
+	}
+}
+
+// A cache answers reads with what it has read before.
+type cache struct {
+	object.Lister
+	read map[string]object.Object
+}
+
+func (c cache) Get(ctx context.Context, key string) (object.Object, error) {
+	if o, is := c.read[key]; is {
+		return o, nil
+	}
+	o, err := c.Lister.Get(ctx, key)
+	if err == nil && o.Version != "" {
+		c.read[key] = o
+	}
+	return o, err
+}
+
+func TestAServerBehindACacheIsRefused(t *testing.T) {
+	t.Parallel()
+	p := (&Memory{}).Process("x/", func(next object.Lister) object.Lister { return cache{next, map[string]object.Object{}} })
+	defer p.Backend.Close()
+	if err := p.Objects.Prepare(t.Context()); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "cache") {
+		t.Errorf("got %v, want ErrUnsupported that names the cache", err)
 	}
 }
 

@@ -19,6 +19,7 @@ type memory struct {
 	now     time.Time     // cut to the second in what it tells
 	cached  time.Duration // how old the time is that it tells, before it is cut; below 0: another machine answers, which is ahead
 	silent  string        // what it does not tell: Date, Last-Modified
+	unread  string        // the key that it cannot read
 	objects map[string]Object
 	count   int
 	asked   []string                                   // "GET key" and so on
@@ -33,6 +34,7 @@ const (
 	lost           // it is done, and not answered
 	beside         // it is not done, as another was under way
 	phantom        // it is answered as done, and is not
+	twice          // it is sent twice, done once, and has the second answer
 )
 
 var errLost = errors.New("no answer")
@@ -103,6 +105,9 @@ func (m *memory) Get(ctx context.Context, key string) (Object, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if key == m.unread {
+		return Object{}, errLost
+	}
 	return m.reported(m.objects[key]), nil
 }
 
@@ -124,8 +129,11 @@ func (m *memory) Put(ctx context.Context, key string, body []byte, version strin
 		return m.reported(Object{Version: strconv.Itoa(m.count)}), Done, nil
 	}
 	m.objects[key] = Object{Key: key, Body: slices.Clone(body), Version: strconv.Itoa(m.count), Written: m.now}
-	if a == lost {
+	switch a {
+	case lost:
 		return Object{}, 0, errLost
+	case twice:
+		return m.reported(Object{}), Refused, nil
 	}
 	return m.reported(Object{Version: strconv.Itoa(m.count)}), Done, nil
 }

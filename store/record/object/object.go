@@ -127,14 +127,14 @@ func NewSessions(server Server, address, prefix string) *Backend {
 const maxRaces = 16
 
 // put is Put, repeated while it conflicts with another request. A Refused may then also mean that an earlier try was
-// done. conflicts is how many conflicts there were.
-func (b *Backend) put(ctx context.Context, key string, body []byte, version string) (o Object, what Fate, conflicts int, err error) {
-	for ; conflicts <= maxRaces; conflicts++ {
+// done.
+func (b *Backend) put(ctx context.Context, key string, body []byte, version string) (o Object, what Fate, err error) {
+	for range maxRaces {
 		if o, what, err = b.server.Put(ctx, key, body, version); what != Conflict || err != nil { //mutant:object-put-again
-			return o, what, conflicts, err
+			return o, what, err
 		}
 	}
-	return o, what, conflicts, fmt.Errorf("%s: each of %d writes met another that was under way", key, conflicts)
+	return o, what, fmt.Errorf("%s: each of %d writes met another that was under way", key, maxRaces)
 }
 
 // Listen implements [record.Backend]. There are no notifications.

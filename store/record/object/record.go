@@ -96,7 +96,8 @@ func (b *Backend) Load(ctx context.Context, name string) (record.Record, error) 
 }
 
 // notes reads notes by their keys, except those taken in, and reports whether one is gone. If there are many, it
-// reads the first of them. now is the newest time in the answers.
+// reads the first of them. now is the newest time in the answers. One that this process has deleted is deleted again,
+// and counts as gone: no swap of this process would take it in, and to others it is void by the mark of its session.
 func (b *Backend) notes(ctx context.Context, keys, taken []string) (notes []record.Note, now int64, more, gone bool, err error) {
 	all := whole(taken)
 	keys = slices.DeleteFunc(keys, func(key string) bool { return all[noteID(key)] != nil })
@@ -105,6 +106,9 @@ func (b *Backend) notes(ctx context.Context, keys, taken []string) (notes []reco
 	err = together(len(found), func(i int) error {
 		o, err := b.server.Get(ctx, keys[i])
 		there[i], found[i], times[i] = o.Version != "", unpack(keys[i], o.Body), clockOf(o)
+		if slices.ContainsFunc(found[i], func(n record.Note) bool { return b.isDeleted(n.Version) }) { // a proxy has sent its write again //mutant:object-note-that-comes-back
+			there[i], found[i], err = false, nil, b.server.Delete(ctx, keys[i], "")
+		}
 		return err
 	})
 	for _, n := range slices.Concat(found...) {
@@ -207,7 +211,14 @@ func (b *Backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	}
 	o, what := Object{}, Refused
 	if there {
-		o, what, err = b.server.Put(ctx, b.recordKey(s.Name), append(append(line, '\n'), s.Data...), old.object)
+		body := append(append(line, '\n'), s.Data...)
+		o, what, err = b.server.Put(ctx, b.recordKey(s.Name), body, old.object)
+		// A proxy may have sent it twice: a release would be reported as lost. All but the first write of a name may be one.
+		if err == nil && what != Done && s.Join == nil && old.object != "" {
+			if is, err := b.server.Get(ctx, b.recordKey(s.Name)); err == nil && bytes.Equal(is.Body, body) { //mutant:object-swap-sent-twice
+				o, what = is, Done
+			}
+		}
 	}
 	switch {
 	case err != nil:
@@ -241,7 +252,7 @@ func (b *Backend) join(ctx context.Context, s *record.Swap) (out record.Outcome,
 		return out, err
 	}
 	key := fmt.Sprintf("%s%010d-%s", b.inboxKey(s.Name), number+1, s.Join.Notes[0].Key)
-	_, _, _, err = b.put(ctx, key, body, "")
+	_, _, err = b.put(ctx, key, body, "")
 	out.Joined = err == nil // if refused, an earlier try wrote the same
 	return out, err
 }

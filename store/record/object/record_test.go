@@ -311,6 +311,56 @@ func TestASwapOfTheSameIsAnotherVersion(t *testing.T) {
 	}
 }
 
+// A proxy may send a write twice: the first is done, and the second is refused.
+func TestAReleaseThatIsSentTwiceIsNotLost(t *testing.T) {
+	m := newMemory()
+	s := storeOn(t, m)
+	hold, is := asks(t, s, nil)
+	if !is.Granted {
+		t.Fatal("the claim was refused")
+	}
+	m.meets(func(what, key string, _ []byte) answer {
+		if what != "PUT" || !strings.HasPrefix(key, "locks/n/") {
+			return 0
+		}
+		m.meets(nil)
+		return twice
+	})
+	if err := s.Release(t.Context(), hold); err != nil {
+		t.Errorf("release: %v", err)
+	}
+	if _, is := asks(t, storeOn(t, m), nil); !is.Granted {
+		t.Error("the name is not free")
+	}
+}
+
+// A proxy may send the write of a note twice, and the second may arrive when the note was taken in and deleted.
+func TestANoteThatComesBackKeepsNobodyFromWriting(t *testing.T) {
+	m := newMemory()
+	a := backendOn(t, m)
+	swap(t, a, record.Record{}, false)
+	join(t, a, "one")
+	const key = "locks/j/a.lock!0000000001-one"
+	one := m.objects[key]
+	swap(t, a, load(t, a), false)
+	a.Finish()
+	for range 2 { // the record lists it as taken in, and then no longer
+		if _, what, _ := m.Put(t.Context(), key, one.Body, ""); what != Done {
+			t.Fatal("the note was not deleted")
+		}
+		if oldest, err := a.Oldest(t.Context(), "a"); err != nil || oldest.Key != "" {
+			t.Errorf("the oldest note: got %q, %v", oldest.Key, err)
+		}
+		if r := load(t, a); notes(r) != "" || !swap(t, a, r, false).Done {
+			t.Errorf("got notes %q, or a Swap on the newest version was refused", notes(r))
+		}
+		a.Finish()
+		if all := m.keys(); !slices.Equal(all, []string{"n/a.lock"}) {
+			t.Errorf("got keys %q", all)
+		}
+	}
+}
+
 // Who has read the record finds a note gone: that was taken in by a later one, which has it.
 func TestANoteTakenInDuringAReadIsInTheRecord(t *testing.T) {
 	m := newMemory()

@@ -65,7 +65,8 @@ type own struct {
 	ttl           time.Duration
 	version       string // of its object, as far as known
 	count, calls  int64
-	indeterminate bool // a renewal was not answered
+	renewed       int64 // the count of the newest renewal that was answered as done
+	indeterminate bool  // the newest renewal was not answered as done
 
 	used store.Instant // when a renewal was last sent; guarded by Backend.mu
 }
@@ -95,11 +96,8 @@ func (b *Backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	if err := b.Prepare(ctx); err != nil {
 		return 0, err
 	}
-	o, what, conflicts, err := b.put(ctx, b.sessionKey(id), stored{TTL: int64(ttl / time.Second)}.bytes(), "")
-	if err == nil && what != Done && conflicts == 0 { // else it is ours: no other process writes it so early //mutant:object-begun-after-all
-		err = fmt.Errorf("session %v was begun before", id)
-	}
-	if err != nil {
+	o, what, err := b.put(ctx, b.sessionKey(id), stored{TTL: int64(ttl / time.Second)}.bytes(), "")
+	if err != nil { // one that exists is ours: its ID is random, and a proxy may have sent the write twice //mutant:object-begun-after-all
 		return 0, err
 	}
 	b.mu.Lock()
@@ -158,16 +156,19 @@ func (b *Backend) Renew(ctx context.Context, id session.ID) (int64, error) {
 	return o.calls, nil
 }
 
-// renew rewrites the object. After a write with an unknown outcome, the object is read first; if the earlier
-// write is done between that read and the next write, both are repeated.
+// renew rewrites the object. After a write that was not answered as done, the object is read first, and decides. A
+// refusal alone shows no end: if a proxy sends a write twice, the first is done, and the second is refused. Only its
+// owner renews a session, and other processes only close it.
 func (b *Backend) renew(ctx context.Context, id session.ID, o *own) error {
 	for range maxRaces {
 		if o.indeterminate { //mutant:object-renewal-answered-lost
 			v, at, err := b.stored(ctx, b.sessionKey(id))
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
-			}
-			if at.Version == "" || v.Closed {
+			case at.Version == "", v.Closed: //mutant:object-session-over-renewed
+				return store.ErrLost
+			case v.Count < o.renewed: // it was closed and deleted, and then its creation arrived again //mutant:object-session-begun-again
 				return store.ErrLost
 			}
 			o.version = at.Version
@@ -179,13 +180,10 @@ func (b *Backend) renew(ctx context.Context, id session.ID, o *own) error {
 			o.indeterminate = true
 			return err
 		case what == Done:
-			o.version, o.indeterminate = at.Version, false
+			o.version, o.renewed, o.indeterminate = at.Version, o.count, false
 			return nil
-		case what == Conflict:
-			o.indeterminate = true
-		case !o.indeterminate:
-			return store.ErrLost //mutant:object-session-over-renewed
 		}
+		o.indeterminate = true //mutant:object-renewal-sent-twice
 	}
 	return fmt.Errorf("renewals before came late, %d times", maxRaces)
 }

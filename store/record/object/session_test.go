@@ -117,6 +117,65 @@ func TestAnUnansweredRenewalIsFoundAgain(t *testing.T) {
 	}
 }
 
+// A proxy may send a write twice: the first is done, and the second is refused.
+func TestASessionLivesThoughItsWritesAreSentTwice(t *testing.T) {
+	m := newMemory()
+	b := backendOn(t, m)
+	m.meets(func(what, _ string, _ []byte) answer {
+		if what != "PUT" {
+			return 0
+		}
+		m.meets(nil)
+		return twice
+	})
+	id := begin(t, b, MinTTL)
+	for range 3 {
+		m.meets(func(what, _ string, _ []byte) answer {
+			if what != "PUT" {
+				return 0
+			}
+			m.meets(nil)
+			return twice
+		})
+		if _, err := b.Renew(t.Context(), id); err != nil {
+			t.Fatalf("renewal: %v", err)
+		}
+		m.passes(MinTTL - margin)
+	}
+	if left := leftOf(t, backendOn(t, m), id); left <= 0 {
+		t.Error("the session has ended")
+	}
+}
+
+// A proxy sends its creation a second time after another process has closed and deleted it.
+func TestASessionThatHasEndedIsNotRenewedThoughItComesBack(t *testing.T) {
+	m := newMemory()
+	a, b := backendOn(t, m), backendOn(t, m)
+	var created []byte
+	m.meets(func(what, _ string, body []byte) answer {
+		if what == "PUT" {
+			created = body
+		}
+		return 0
+	})
+	id := begin(t, a, MinTTL)
+	m.meets(nil)
+	if _, err := a.Renew(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	m.passes(MinTTL)
+	if left := leftOf(t, b, id); left > 0 {
+		t.Fatalf("%v left of a session that has ended", left)
+	}
+	b.Finish()
+	if _, what, _ := m.Put(t.Context(), a.sessionKey(id), created, ""); what != Done {
+		t.Fatal("the session was not deleted")
+	}
+	if _, err := a.Renew(t.Context(), id); !errors.Is(err, store.ErrLost) {
+		t.Errorf("a renewal: got %v, want ErrLost", err)
+	}
+}
+
 // Some servers also refuse a write while they delete a neighbor of its object. A few say so of what they have done after all.
 func TestASessionIsBegunThoughAnotherRequestIsUnderWay(t *testing.T) {
 	for name, done := range map[string]bool{"refused": false, "done": true} {

@@ -80,7 +80,7 @@ func (b *Backend) keepDirectories(ctx context.Context) error {
 	}
 	write := func(i int) error {
 		for range maxRaces {
-			_, what, _, err := b.put(ctx, key(i), []byte("a directory stays while this is here\n"), "")
+			_, what, err := b.put(ctx, key(i), []byte("a directory stays while this is here\n"), "")
 			if err != nil || what == Refused { //mutant:object-kept-for-sure
 				return err
 			}
@@ -99,6 +99,9 @@ const writers = 4
 // late is the message about a server that does a write whose condition does not hold.
 const late = "a write with %s, which must fail, is done: it does not heed that condition; use a server that does"
 
+// older is the message about a server, or a cache in front of it, whose reads show an older write.
+const older = "what was read is not what was written last: if a cache is between, connect to the server itself, and else use another server"
+
 func (b *Backend) unfit(format string, args ...any) error {
 	return fmt.Errorf("%w: %s cannot keep locks: %s", store.ErrUnsupported, b.Address, fmt.Sprintf(format, args...))
 }
@@ -112,7 +115,7 @@ func (b *Backend) trial(ctx context.Context) error {
 		var won Object
 		fates, wins := make([]Fate, writers), atomic.Int32{}
 		err := together(writers, func(i int) error {
-			o, what, _, err := b.put(ctx, key, []byte(rand.Text()), etag)
+			o, what, err := b.put(ctx, key, []byte(rand.Text()), etag)
 			if fates[i] = what; what == Done && wins.Add(1) == 1 {
 				won = o
 			}
@@ -148,6 +151,13 @@ func (b *Backend) trial(ctx context.Context) error {
 		}
 		etag, overtaken = won.Version, etag
 		b.deletes.Store(b.Atomic(won.Server))
+		if overtaken == "" { // a cache remembers this read, and oneClock reads again
+			if o, err := b.server.Get(ctx, key); err != nil {
+				return err
+			} else if o.Version != etag {
+				return b.unfit(older)
+			}
+		}
 	}
 	if _, f, err := b.server.Put(ctx, key+"-none", []byte("late"), etag); err != nil {
 		return err
@@ -180,8 +190,8 @@ func (b *Backend) oneClock(ctx context.Context, key, version string, began store
 			return err
 		case o.Version == "" && b.deletes.Load(): //mutant:object-trial-of-deletes
 			return b.unfit("a delete with If-Match, which must fail, is done: the object of a name could be deleted while the name is held; use a server that heeds that condition")
-		case o.Version != version:
-			return b.unfit("what was read is not what was written")
+		case o.Version != version: //mutant:object-trial-of-caches
+			return b.unfit(older)
 		case !o.timed() || age >= before.Sub(written)-clocks && age <= store.Now().Sub(began)+apart+time.Second+b.Late: //mutant:object-trial-of-clocks
 			return nil
 		case look == looks: //mutant:object-trial-looks-again

@@ -80,7 +80,8 @@ func (b *Backend) SweepBy(ctx context.Context, list func(after string, at func(k
 		}
 		whole, last := true, from
 		list(from, func(key string) { last = key }, func(n record.Named, err error) bool {
-			whole = yield(n, err) && (err == nil || store.Definite(err)) // an object that cannot be read is skipped //mutant:object-sweep-passes-over
+			// An object that cannot be read has a name, and is skipped. An error without one ends the listing.
+			whole = yield(n, err) && (err == nil || n.Name != "" || store.Definite(err)) //mutant:object-sweep-passes-over
 			return whole
 		})
 		if whole = whole && ctx.Err() == nil; whole {
@@ -109,14 +110,16 @@ func turnAt(after string) []byte {
 // version.
 func (b *Backend) turn(ctx context.Context) (after, version string, own bool) {
 	o, err := b.server.Get(ctx, b.turnKey())
+	if err != nil || o.Now.IsZero() || o.Version != "" && o.Written.IsZero() { // no sweep without the server's time
+		return "", "", false
+	}
 	var t turn
 	every := SweepEvery
-	switch {
-	case err != nil || o.Now.IsZero(): // no sweep without the server's time
+	switch err := json.Unmarshal(o.Body, &t); {
+	case t.V > form: // even if the rest cannot be read //mutant:object-turn-of-a-newer-version
 		return "", "", false
-	case o.Version == "": // no process has swept yet
-	case json.Unmarshal(o.Body, &t) != nil || t.V != form || o.Written.IsZero():
-		return "", "", false
+	case err != nil || t.V < 1: // there is none, or it is damaged: from the beginning
+		t = turn{} //mutant:object-damaged-turn
 	case len(t.After) > 0:
 		every = resumes //mutant:object-sweep-goes-on-soon
 	}

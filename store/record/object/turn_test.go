@@ -192,6 +192,52 @@ func TestASweepPassesOverWhatCannotBeRead(t *testing.T) {
 	}
 }
 
+// An object that no request can read is skipped, too: what comes behind it would never be swept.
+func TestASweepGoesOnBehindWhatItCannotRead(t *testing.T) {
+	m := newMemory()
+	b := backendOn(t, m)
+	for _, name := range []string{"a", "b", "c"} {
+		if out, err := b.Swap(t.Context(), &record.Swap{Name: name, Data: []byte("x")}); err != nil || !out.Done {
+			t.Fatal(err)
+		}
+	}
+	m.passes(48 * time.Hour)
+	m.unread = "locks/n/b.lock"
+	var got []string
+	for n, err := range b.Sweep(t.Context(), time.Hour) {
+		got = append(got, n.Name)
+		if (n.Name == "b.lock") != (err != nil) {
+			t.Errorf("%s: %v", n.Name, err)
+		}
+	}
+	b.Finish()
+	if !slices.Equal(got, []string{"a", "b.lock", "c"}) {
+		t.Errorf("got %q", got)
+	}
+	if body := string(m.objects["locks/w/sweep"].Body); strings.Contains(body, "after") {
+		t.Errorf("the next sweep does not begin again: %s", body)
+	}
+}
+
+// It is overwritten, and the sweep begins at the beginning. One of a newer version is left alone.
+func TestASweepIsDoneThoughItsObjectIsDamaged(t *testing.T) {
+	for body, want := range map[string]int{"": 1, "x": 1, `{"v":0,"after":"eg=="}`: 1, `{"v":1,"after":7}`: 1, `{"v":2,"after":7}`: 0} {
+		m := newMemory()
+		b := backendOn(t, m)
+		swap(t, b, record.Record{}, false)
+		if _, what, _ := m.Put(t.Context(), "locks/w/sweep", []byte(body), ""); what != Done {
+			t.Fatal("it was swept")
+		}
+		m.passes(48 * time.Hour)
+		if n := sweepOf(t, b); n != want {
+			t.Errorf("%q: the sweep saw %d names, want %d", body, n, want)
+		}
+		if is := string(m.objects["locks/w/sweep"].Body); (is == body) != (want == 0) {
+			t.Errorf("%q: it became %q", body, is)
+		}
+	}
+}
+
 // What was told in an error, or on a context that has ended, is not passed over by the next sweep.
 func TestASweepThatFailsIsDoneAgain(t *testing.T) {
 	m := newMemory()
@@ -260,7 +306,7 @@ func TestATrialLooksAgainAtAServerThatWasStopped(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMemory()
 				m.tells(5 * time.Second)
-				reads := 0
+				reads := -1 // the first of them is between the writes of the trial
 				m.meets(func(what, key string, _ []byte) answer {
 					if what == "GET" && !strings.HasSuffix(key, "/keep") {
 						if reads++; reads > lasts {

@@ -1,6 +1,8 @@
 package object
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,4 +20,13 @@ func CheckClock(server, sent, heard time.Time) store.Finding {
 		f.Found = fmt.Sprintf("at least %v behind this host's", sent.Sub(server.Add(Stale)).Round(time.Second))
 	}
 	return f
+}
+
+// CheckDeletes tries a delete. Locks do without that right, so no caller learns that it is missing.
+func (b *Backend) CheckDeletes(ctx context.Context) store.Finding {
+	err := b.server.Delete(ctx, b.Prefix+"t/none", "")
+	if errors.Is(err, store.ErrDenied) { //mutant:object-check-of-deletes
+		return store.Finding{About: "deletes", Warning: true, Found: "what locks leave behind stays, and grows: " + err.Error()}
+	}
+	return store.Finding{About: "deletes", Found: "allowed", Err: err}
 }
