@@ -25,7 +25,7 @@
 //	prev-KEY  the key of the note that came before that one; empty: none
 //	tail      the key of the newest note, which may be in the record by now
 //	idle      true: only the newest token is left
-//	made      true: holdfast has created the Lease, and deletes it when it was idle for a day
+//	used      true: another program has used the Lease; others are deleted when they were idle for a day
 //	name      the name in base64, if it is not that of the Lease
 //	body      the content of all other Leases
 //

@@ -12,7 +12,7 @@ import (
 func TestTheTestsCatchEachMutantOfKubernetes(t *testing.T) {
 	t.Parallel()
 	testserver.SharedKubernetes(t) // the tests under mutation use it, too
-	const suite = "TestBackend/promise/"
+	const suite, told = "TestBackend/promise/", "TestAHolderIsToldThatClientGoTookItsLease/"
 	var all []mutant.Broken
 	for _, m := range []struct {
 		name, test, mark string
@@ -26,6 +26,9 @@ func TestTheTestsCatchEachMutantOfKubernetes(t *testing.T) {
 		{"the first record of another program's Lease depends on nothing", "TestTheFirstRecordInALeaseDependsOnIt", "k8s-adoption-depends", mutant.Stmt("steps := []step(nil)")},
 		{"a holder that uses client-go is ignored", "TestAHolderThatUsesClientGoIsRespected", "k8s-foreign-holder", mutant.Stmt("r.Version = version(l)")},
 		{"a holder that uses client-go never ends", "TestAHolderThatUsesClientGoIsGoneWhenItsLeaseHasExpired", "k8s-foreign-holder-ends", mutant.Delete()},
+		{"client-go's use of a Lease of holdfast is not noticed", told + "a_Lease_of_holdfast", "k8s-shared", mutant.Stmt(`r.Shared = a[textRev] == "" || a[textUsed] != ""`)},
+		{"client-go's use of a Lease is forgotten", told + "a_Lease_of_client-go", "k8s-use-is-marked", mutant.Delete()},
+		{"a holder does not show itself again", "TestAHolderKeepsALeaseThatClientGoReleasesLate", "k8s-free", mutant.Delete()},
 		{"a name that was just written is listed as old", "TestASweepPassesWhatIsYoung", "k8s-young-listed", mutant.Cond("unwritten < 0")},
 		{"an idle name is deleted early", suite + "an_idle_record_is_there_for_its_retention", "k8s-idle-is-kept", mutant.Cond("unwritten > 0")},
 	} {
