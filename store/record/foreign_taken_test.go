@@ -2,11 +2,13 @@ package record_test
 
 import (
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
@@ -262,6 +264,34 @@ func TestARefusedTryBesideAForeignHolderWritesNothing(t *testing.T) {
 		}
 		if n := swaps.Load(); n != 0 {
 			t.Errorf("3 refused tries sent %d writes, want none", n)
+		}
+	})
+}
+
+// A lease reports the loss as it reports any other.
+func TestALeaseThatAnotherProgramTookIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, p := startShared(t)
+		locks, err := holdfast.New(p.Store, &holdfast.Options{TTL: 30 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer locks.Close()
+		lease, err := locks.Mutex(at).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // it renews itself
+		s.holds(nil)
+		until(t, "the lease is shown again", func() bool { return s.shows() != "" })
+		if !lease.Valid() {
+			t.Error("a lease that was only cleared is lost")
+		}
+		s.holds(controller)
+		<-lease.Lost()
+		if err := lease.Release(); !errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("a release: got %v, want ErrLost", err)
 		}
 	})
 }
