@@ -31,7 +31,7 @@ const (
 	textTail = domain + "tail" // the key of the newest note, which may have been taken in
 	textIdle = domain + "idle" // true: only the newest token is left
 	textName = domain + "name" // the name, if it is not that of the Lease
-	textMade = domain + "made" // there was no Lease before
+	textUsed = domain + "used" // true: another program has used the Lease
 	textNote = domain + "note-"
 	textPrev = domain + "prev-"
 )
@@ -133,6 +133,13 @@ func foreign(l *lease, now time.Time) *record.Foreign {
 	return f
 }
 
+// held reports whether a Lease shows that holdfast holds it.
+func (l *lease) held() bool {
+	var s spec
+	_ = json.Unmarshal(l.Spec, &s)
+	return s.HolderIdentity != "" && s.LeaseDurationSeconds == endless
+}
+
 // Traits implements [record.Backend].
 func (b *backend) Traits() record.Traits {
 	return record.Traits{Void: record.VoidByMark, Clock: true, Age: object.Age, MaxRecord: maxRecord, Retention: b.objects.Retention}
@@ -172,8 +179,10 @@ func (b *backend) recordOf(l *lease, now time.Time) (r record.Record, err error)
 	if l == nil {
 		return r, nil
 	}
-	r.Version, r.Foreign = version(l), foreign(l, now) //mutant:k8s-foreign-holder
 	a := l.Metadata.Annotations
+	r.Version, r.Foreign = version(l), foreign(l, now)             //mutant:k8s-foreign-holder
+	r.Shared = a[textRev] == "" || a[textUsed] != "" || l.others() //mutant:k8s-shared
+	r.Free = r.Foreign == nil && !l.held()                         //mutant:k8s-free
 	if a[textRev] == "" {
 		return r, nil
 	}
@@ -215,12 +224,14 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	if at != s.Name {
 		first[textName] = base64.StdEncoding.EncodeToString([]byte(s.Name))
 	}
+	if s.Old.Shared {
+		texts[textUsed] = "true" // this write may remove the other program from managedFields //mutant:k8s-use-is-marked
+	}
 	var l *lease
 	var what object.Fate
 	var now time.Time
 	switch old := s.Old.Version; {
 	case old == "":
-		texts[textMade] = "true"
 		for k, v := range first {
 			texts[k] = v
 		}
@@ -373,8 +384,8 @@ func (b *backend) one(ctx context.Context, unwritten time.Duration, l *lease, no
 		name = string(raw)
 	}
 	r, err := b.recordOf(l, now)
-	if err == nil && l.Metadata.Annotations[textIdle] == "true" && len(r.Inbox) == 0 {
-		if unwritten > 0 && b.objects.Old(o) && r.Foreign == nil && l.Metadata.Annotations[textMade] != "" { //mutant:k8s-idle-is-kept
+	if err == nil && l.Metadata.Annotations[textIdle] == "true" && len(r.Inbox) == 0 && r.Foreign == nil {
+		if unwritten > 0 && b.objects.Old(o) && !r.Shared { //mutant:k8s-idle-is-kept
 			_ = b.server.delete(ctx, l.Metadata.Name, l.Metadata.ResourceVersion) // the next sweep tries again
 		}
 		return true

@@ -85,6 +85,9 @@ func TestAHolderThatUsesClientGoIsRespected(t *testing.T) {
 	if a.Granted || len(a.Holders) != 1 || !strings.Contains(a.Holders[0].Owner.String(), "controller-1") {
 		t.Fatalf("got %+v, want a refusal with the holder", a)
 	}
+	if l, _, err := s.b.server.get(t.Context(), leaseName); err != nil || len(l.Metadata.Annotations) != 0 {
+		t.Errorf("a refused try has written to the Lease: %+v, %v", l, err)
+	}
 	c, later := storetest.Mutex(me, leaseName), storetest.Mutex(me, leaseName)
 	if storetest.MustAsk(t, s, c).Granted || storetest.MustAsk(t, s, later).Granted {
 		t.Fatal("two hold the Lease")
@@ -160,6 +163,25 @@ func TestAClaimThatClientGoOvertakesIsRefused(t *testing.T) {
 	if a := storetest.MustAsk(t, s, storetest.Mutex(me, leaseName)); a.Granted {
 		t.Error("two hold the Lease")
 	}
+}
+
+// The record of the Lease is idle.
+func TestAHolderThatUsesClientGoIsListed(t *testing.T) {
+	t.Parallel()
+	addr, namespace := namespace(t)
+	s := opened(t, addr, namespace)
+	if err := s.Release(t.Context(), storetest.MustHold(t, s, storetest.Mutex(me, leaseName))); err != nil {
+		t.Fatal(err)
+	}
+	e := elects(t, addr, namespace, 15*time.Second, true)
+	until(t, "client-go leads", e.leads.Load)
+	for st, err := range s.List(t.Context(), "") {
+		if err != nil || st.Name != leaseName || len(st.Entries) != 1 || !strings.Contains(st.Entries[0].Owner.String(), "controller-1") {
+			t.Errorf("listed: %+v, %v, want client-go as the holder", st, err)
+		}
+		return
+	}
+	t.Error("the Lease is not listed")
 }
 
 // "kubectl get leases" shows who holds a name.

@@ -25,7 +25,7 @@
 //	prev-KEY  the key of the note that came before that one; empty: none
 //	tail      the key of the newest note, which may be in the record by now
 //	idle      true: only the newest token is left
-//	made      true: holdfast has created the Lease, and deletes it when it was idle for a day
+//	used      true: another program has used the Lease; without it, it is deleted when idle for a day
 //	name      the name in base64, if it is not that of the Lease
 //	body      the content of all other Leases
 //
@@ -69,9 +69,15 @@
 //
 // Do not set ReleaseOnCancel of client-go on a Lease that holdfast uses, too. A client-go process that
 // was cut off for longer than its lease, and then gives up, clears the Lease even if another holds it by
-// then: a third could get it while the holder goes on. client-go before v0.27
-// uses the duration in its own settings instead, and would take the name from holdfast. Do not mix
-// those.
+// then. So the holder of a name reads its Lease with each renewal, if another program uses the Lease or
+// has used it. If nobody has taken the cleared Lease, the renewal shows the holder again. If a third has
+// taken it, the hold is lost. Until that renewal both go on: for a third of the holder's TTL and a
+// request. If the third is gone again before the holder renews, and no process that uses holdfast has
+// written the Lease meanwhile, the holder keeps it and does not learn of the third. A detached hold is not
+// renewed: its loss shows when a process adopts it.
+//
+// client-go before v0.27 uses the duration in its own settings instead, and would take the name from
+// holdfast. Do not mix those.
 //
 // # Requirements
 //

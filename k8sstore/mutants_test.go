@@ -12,7 +12,7 @@ import (
 func TestTheTestsCatchEachMutantOfKubernetes(t *testing.T) {
 	t.Parallel()
 	testserver.SharedKubernetes(t) // the tests under mutation use it, too
-	const suite = "TestBackend/promise/"
+	const suite, told = "TestBackend/promise/", "TestAHolderIsToldThatClientGoTookItsLease/"
 	var all []mutant.Broken
 	for _, m := range []struct {
 		name, test, mark string
@@ -27,6 +27,9 @@ func TestTheTestsCatchEachMutantOfKubernetes(t *testing.T) {
 		{"a holder that uses client-go is ignored", "TestAHolderThatUsesClientGoIsRespected", "k8s-foreign-holder", mutant.Stmt("r.Version = version(l)")},
 		{"a holder that uses client-go never ends", "TestAHolderThatUsesClientGoIsGoneWhenItsLeaseHasExpired", "k8s-foreign-holder-ends", mutant.Delete()},
 		{"a release that was sent twice is lost", "TestAReleaseThatIsSentTwiceIsNotLost", "k8s-swap-sent-twice", mutant.Cond("WAS && false")},
+		{"client-go's use of a Lease of holdfast is not noticed", told + "a_Lease_of_holdfast", "k8s-shared", mutant.Stmt(`r.Shared = a[textRev] == "" || a[textUsed] != ""`)},
+		{"client-go's use of a Lease is forgotten", told + "a_Lease_of_client-go", "k8s-use-is-marked", mutant.Delete()},
+		{"a holder does not show itself again", "TestAHolderKeepsALeaseThatClientGoReleasesLate", "k8s-free", mutant.Delete()},
 		{"a name that was just written is listed as old", "TestASweepPassesWhatIsYoung", "k8s-young-listed", mutant.Cond("unwritten < 0")},
 		{"an idle name is deleted early", suite + "an_idle_record_is_there_for_its_retention", "k8s-idle-is-kept", mutant.Cond("unwritten > 0")},
 	} {

@@ -70,6 +70,12 @@ func (l *lease) written(counts func(manager string) bool) (newest time.Time) {
 
 func own(by string) bool { return by == manager }
 
+// others reports whether a part of the Lease is as another program has written it, or may be.
+func (l *lease) others() bool {
+	all := l.Metadata.ManagedFields
+	return len(all) == 0 || slices.ContainsFunc(all, func(m managed) bool { return !own(m.Manager) })
+}
+
 // A step is an operation of a JSON patch (RFC 6902). The API server applies all steps of a patch at
 // once, or none.
 type step struct {

@@ -96,6 +96,8 @@ type asking struct {
 	there bool       // there is an entry
 	owner string     // of the entry
 	asked bool       // a waiter asks the holders to give up
+
+	shared bool // Record.Shared
 }
 
 // apply applies an ask to a record. A new entry goes into the long session if it is granted, and into the short one
@@ -108,7 +110,7 @@ func (k *asking) apply(v *view) (change queue.Change, err error) {
 	}
 	k.a, k.in, k.there, k.owner, k.asked = store.Answer{}, session.ID{}, false, "", false
 	k.a, change, err = v.q.Ask(v.now, c.Name, c)
-	k.ahead = k.a.Waiting
+	k.ahead, k.shared = k.a.Waiting, v.of.Shared
 	e := v.find(c.ID)
 	switch crowd := v.reportsEnd && len(v.q.Entries) > fewCome; {
 	case k.a.Granted:
@@ -189,6 +191,7 @@ func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) 
 		m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) //mutant:record-poll-keeps-the-position
 	case a.Token > 0: //mutant:record-poll-finds-room
 		a.From, a.TTL = st.Renewed, min(c.TTL, st.Lasts) //mutant:record-poll-finds-the-grant
+		m.shared = m.shared || v.of.Shared               //mutant:record-shared-grant-of-a-poll
 		s.granted(m, c, a, v.q.GiveUp(v.now, c.ID) != "")
 	}
 }

@@ -49,9 +49,17 @@ type Record struct {
 	// Foreign, if not nil, holds the name besides what Data says, on a server whose locks other programs use, too. If
 	// another program changes that, the Version is another.
 	Foreign *Foreign
+
+	// Shared says that another program uses the lock, or has used it. Then it may take the lock from a holder, and
+	// each renewal reads the record. A swap on a Shared record leaves one.
+	Shared bool
+
+	// Free says that other programs find the lock free, whatever Data says. The next swap with a Holder changes that.
+	Free bool
 }
 
-// A Foreign is the holder of a lock in a program that does not use holdfast. No claim is granted beside it.
+// A Foreign is the holder of a lock in a program that does not use holdfast. No claim is granted beside it, and a hold
+// that is found beside it has ended.
 type Foreign struct {
 	Owner string        // as that program calls it
 	Age   time.Duration // how long it has held the lock, as far as known
@@ -68,7 +76,7 @@ type Note struct {
 // A Swap writes the record of a name if it has not been written since Old was read.
 type Swap struct {
 	Name string // of the record
-	Old  Record // Version and Inbox matter: the swap takes in all notes of the Inbox
+	Old  Record // Version, Inbox, Foreign and Shared matter: the swap takes in all notes of the Inbox
 	Data []byte // never empty
 
 	// Idle says that only the newest token is left. The backend may delete the record once it has been idle for

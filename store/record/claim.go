@@ -44,6 +44,7 @@ type localClaim struct {
 	back     *store.Hold   // its owner's release that was not answered; nil: none
 	read     store.Instant // when a renewal last read from the server that its hold is there
 	unsure   bool          // an ask or an adoption was not answered: its entry may be in any session
+	shared   bool          // another program may take its lock: its renewals read
 	failed   int           // how often its removal failed
 
 	uncalled map[session.ID]bool // sessions still to be called, of holders that it asks to give up; nil: unknown. Only its asks and changes use it
@@ -269,6 +270,7 @@ func (s *Store) answer(ctx context.Context, m *localClaim, k *asking, noted bool
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.moving, m.unsure, m.owner = nil, false, k.owner //mutant:record-owner-of-the-entry
+	m.shared = k.shared
 	m.into(sess)
 	if m.check(); m.gone != nil {
 		return store.Answer{}, store.ErrLost
@@ -337,6 +339,7 @@ func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer, asked bo
 	}
 	m.waits, m.heard = false, nil
 	m.used, m.token, m.reads = a.Token, a.Token, c.MinHold > 0 || a.Want > a.Weight //mutant:record-asked-is-as-news
+	m.reads = m.reads || m.shared                                                   //mutant:record-shared-hold-is-read
 	m.asked = m.asked || asked                                                      //mutant:record-granted-while-asked
 	m.returned = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
 	m.ends = max(m.ends, store.Now().Add(c.TTL))

@@ -34,22 +34,22 @@ const (
 
 // encode returns the stored form; nil if there is no record and none is needed.
 func (v *view) encode(force bool) []byte {
-	q := &v.q
-	if len(q.Entries) == 0 && q.Last == 0 && len(v.marks) == 0 && !v.had && !force {
+	q, entries := &v.q, v.own()
+	if len(entries) == 0 && q.Last == 0 && len(v.marks) == 0 && !v.had && !force {
 		return nil // never used
 	}
-	w := writer(make([]byte, 0, 64+96*len(q.Entries)))
+	w := writer(make([]byte, 0, 64+96*len(entries)))
 	w.byte(form)
 	w.int(q.Last)
 	limit := int32(0)
-	if len(q.Entries) > 0 {
-		limit = q.Entries[0].Limit
+	if len(entries) > 0 {
+		limit = entries[0].Limit
 	}
 	w.int(int64(limit))
 	index := map[session.ID]int{}
 	var sessions []session.ID
-	for i := range q.Entries {
-		in := v.in[q.Entries[i].ID]
+	for i := range entries {
+		in := v.in[entries[i].ID]
 		if _, known := index[in]; !known {
 			index[in] = len(sessions)
 			sessions = append(sessions, in)
@@ -64,9 +64,9 @@ func (v *view) encode(force bool) []byte {
 		w.bytes(m.in[:])
 		w.int(int64(m.number))
 	}
-	w.int(int64(len(q.Entries)))
-	for i := range q.Entries {
-		e := &q.Entries[i]
+	w.int(int64(len(entries)))
+	for i := range entries {
+		e := &entries[i]
 		w.entry(e, limit, index[v.in[e.ID]], v.keptBy(e), v.wish[e.ID], v.now)
 	}
 	return w

@@ -19,32 +19,62 @@ import (
 type shared struct {
 	*recordtest.Client
 
-	mu   sync.Mutex
-	held *record.Foreign
+	mu    sync.Mutex
+	alone bool // no other program has used it yet
+	held  *record.Foreign
+	shown string // the Holder of the newest swap, unless another program has changed that
+	loads int
 }
 
+// holds lets another program take the lock from everybody; nil: it gives the lock back.
 func (s *shared) holds(f *record.Foreign) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held = f
+	s.alone, s.held, s.shown = false, f, ""
 }
 
 // version returns the version with the holder: it changes with that.
 func (s *shared) version(of string) string {
 	if s.held == nil {
-		return of
+		return of + " " + s.shown
 	}
-	return of + " " + s.held.Owner
+	return of + " of another program " + s.held.Owner
 }
 
 func (s *shared) with(r record.Record) record.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.Foreign, r.Version = s.held, s.version(r.Version)
+	if r.Foreign, r.Shared, r.Free = s.held, !s.alone, s.held == nil && s.shown == ""; r.Version != "" {
+		r.Version = s.version(r.Version)
+	}
 	return r
 }
 
+// shows is whom other programs see.
+func (s *shared) shows() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown
+}
+
+// startShared starts a process on a server that polls, has a clock, and is shared.
+func startShared(t *testing.T) (*shared, *process) {
+	t.Helper()
+	s := &shared{Client: recordtest.NewMemory(recordtest.Options{Quiet: true}).Client()}
+	return s, startOn(t, s.Client, s, false)
+}
+
+// reads is how many reads there were.
+func (s *shared) reads() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loads
+}
+
 func (s *shared) Load(ctx context.Context, name string) (record.Record, error) {
+	s.mu.Lock()
+	s.loads++
+	s.mu.Unlock()
 	r, err := s.Client.Load(ctx, name)
 	return s.with(r), err
 }
@@ -52,7 +82,7 @@ func (s *shared) Load(ctx context.Context, name string) (record.Record, error) {
 func (s *shared) Swap(ctx context.Context, w *record.Swap) (record.Outcome, error) {
 	of, _, _ := strings.Cut(w.Old.Version, " ")
 	s.mu.Lock()
-	changed := w.Old.Version != s.version(of)
+	changed := w.Old.Version != "" && w.Old.Version != s.version(of)
 	s.mu.Unlock()
 	if changed {
 		return record.Outcome{}, nil
@@ -60,6 +90,10 @@ func (s *shared) Swap(ctx context.Context, w *record.Swap) (record.Outcome, erro
 	one := *w
 	one.Old.Version = of
 	out, err := s.Client.Swap(ctx, &one)
+	if s.mu.Lock(); out.Done && s.held == nil {
+		s.shown = w.Holder
+	}
+	s.mu.Unlock()
 	out.Now = s.with(out.Now)
 	return out, err
 }
@@ -68,9 +102,7 @@ func (s *shared) Swap(ctx context.Context, w *record.Swap) (record.Outcome, erro
 func TestAForeignHolderIsRespected(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := recordtest.NewMemory(recordtest.Options{Quiet: true})
-		s := &shared{Client: m.Client()}
-		p := startOn(t, s.Client, s, false)
+		s, p := startShared(t)
 		s.holds(&record.Foreign{Owner: "controller-1", Age: time.Minute, Left: time.Hour})
 		a := p.ask(p.claim(try))
 		if a.Granted || len(a.Holders) != 1 {
@@ -87,7 +119,7 @@ func TestAForeignHolderIsRespected(t *testing.T) {
 		first, second := p.claim(), p.claim()
 		p.waits(first)
 		p.waits(second)
-		until(t, "both are in the record", func() bool { p.ask(first); return record.EntriesForTest(p.stored().Data) == 3 })
+		until(t, "both are in the record", func() bool { p.ask(first); return record.EntriesForTest(p.stored().Data) == 2 })
 		s.holds(&record.Foreign{Owner: "controller-2", Left: time.Hour}) // it has changed hands
 		if a := p.ask(first); a.Granted || len(a.Holders) != 1 || !strings.Contains(a.Holders[0].Owner.String(), "controller-2") {
 			t.Errorf("got %+v, want a refusal with the other holder only", a)
@@ -106,9 +138,7 @@ func TestAForeignHolderIsRespected(t *testing.T) {
 func TestAForeignHolderOfAnyAgeIsRespected(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := recordtest.NewMemory(recordtest.Options{Quiet: true})
-		s := &shared{Client: m.Client()}
-		p := startOn(t, s.Client, s, false)
+		s, p := startShared(t)
 		for _, age := range []time.Duration{-time.Hour, math.MaxInt64} {
 			s.holds(&record.Foreign{Owner: "controller-1", Age: age, Left: time.Hour})
 			if a := p.ask(p.claim(try)); a.Granted || len(a.Holders) != 1 || a.Holders[0].Age < 0 {
@@ -126,9 +156,7 @@ func TestAForeignHolderOfAnyAgeIsRespected(t *testing.T) {
 func TestAForeignHolderEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := recordtest.NewMemory(recordtest.Options{Quiet: true})
-		s := &shared{Client: m.Client()}
-		p := startOn(t, s.Client, s, false)
+		s, p := startShared(t)
 		const left = time.Minute
 		gone := store.Now().Add(left)
 		for i := 0; ; i++ {

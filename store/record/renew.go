@@ -308,7 +308,7 @@ func (s *Store) renewal(h *store.Hold, in, kept, called session.ID, adopted bool
 				v.wish[id] = got.wish
 			}
 			v.keep(id, kept)
-			got.reads = e.Want > e.Weight
+			got.reads = e.Want > e.Weight || v.of.Shared //mutant:record-shared-hold-is-read-on
 			v.asks = true
 			s.mu.Lock()
 			if m := s.claims[h.ID]; m != nil && o.fresh {

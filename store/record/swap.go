@@ -50,6 +50,7 @@ func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error)
 		return s.tooLarge(n, size)
 	}
 	same, noted := bytes.Equal(a.data, b.Data) && len(b.Inbox) == 0, s.areNoted(n, a)
+	same = same && !(b.Free && a.holder() != "") //mutant:record-hold-is-shown-again
 	switch {
 	case force:
 		return writes, nil
