@@ -13,7 +13,10 @@ import (
 
 // once makes each request be sent once, whatever the client's settings: package store/record
 // resolves unanswered ones.
-func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} } //mutant:dynamo-sent-once
+func once(o *dynamodb.Options) {
+	o.Retryer = aws.NopRetryer{} //mutant:dynamo-sent-once
+	o.HTTPClient = awsconn.Whole(o.HTTPClient)
+}
 
 // failed turns an error of the SDK or the server into one for users, and marks some as definite.
 func (s *server) failed(err error) error {

@@ -38,6 +38,7 @@ type server struct {
 // them in a trailer. The signature covers the body.
 func once(o *s3.Options) {
 	o.Retryer = aws.NopRetryer{} //mutant:s3-sent-once
+	o.HTTPClient = awsconn.Whole(o.HTTPClient)
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 }

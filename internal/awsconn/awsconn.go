@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -105,6 +106,25 @@ func (s *Service) Config(ctx context.Context, name string, dial func(ctx context
 // notFollowed returns redirects as responses. S3 redirects requests for a bucket in another region,
 // and the request would have to be signed again.
 func notFollowed(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// Whole returns the client with a remedy for a race in the SDK. The SDK closes a request's body as soon as there is an
+// answer. Its bodies have WriteTo, which then returns io.EOF, and that is an error for net/http if it looks for the end
+// of the body only now: it closes the connection, and the answer cannot be read. Bodies that can only be read are safe.
+func Whole(c aws.HTTPClient) aws.HTTPClient {
+	if _, is := c.(whole); is || c == nil {
+		return c
+	}
+	return whole{c}
+}
+
+type whole struct{ c aws.HTTPClient }
+
+func (w whole) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	return w.c.Do(r)
+}
 
 // IsCode reports whether the service answered with one of these codes.
 func IsCode(err error, codes ...string) bool {
