@@ -29,7 +29,7 @@ func dynamoClient(addr string) (client *dynamodb.Client, end func()) {
 	return dynamodb.New(dynamodb.Options{
 		Region: testserver.DynamoDBRegion, BaseEndpoint: aws.String("http://" + addr), HTTPClient: &http.Client{Transport: transport},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: testserver.DynamoDBKey, SecretAccessKey: testserver.DynamoDBKey}, nil
+			return aws.Credentials{AccessKeyID: testserver.AWSAccess, SecretAccessKey: testserver.AWSSecret}, nil
 		}),
 	}), transport.CloseIdleConnections
 }

@@ -31,7 +31,7 @@ func s3Client(addr string) (client *s3.Client, end func()) {
 	return s3.New(s3.Options{
 		Region: testserver.S3Region, BaseEndpoint: aws.String("http://" + addr), UsePathStyle: true, HTTPClient: &http.Client{Transport: transport},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: testserver.S3Access, SecretAccessKey: testserver.S3Secret}, nil
+			return aws.Credentials{AccessKeyID: testserver.AWSAccess, SecretAccessKey: testserver.AWSSecret}, nil
 		}),
 	}), transport.CloseIdleConnections
 }

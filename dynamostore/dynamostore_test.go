@@ -29,7 +29,7 @@ func client(t testing.TB, addr string) *dynamodb.Client {
 	}
 	t.Cleanup(done)
 	c.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-		return aws.Credentials{AccessKeyID: testserver.DynamoDBKey, SecretAccessKey: testserver.DynamoDBKey}, nil
+		return aws.Credentials{AccessKeyID: testserver.AWSAccess, SecretAccessKey: testserver.AWSSecret}, nil
 	})
 	return dynamodb.NewFromConfig(c, func(o *dynamodb.Options) { o.BaseEndpoint = &at.Endpoint })
 }

@@ -86,7 +86,7 @@ func proved(t *testing.T, o *Options, begin ...func()) *Report {
 		if len(r.Verdict.Violations) > 0 || slices.ContainsFunc(r.Verdict.TooLittle, func(why string) bool { return !tooFew(why) }) {
 			t.Fatal("not proved")
 		}
-		o.For, o.TTL = 2*o.For, min(2*r.Run.TTL, longest)
+		o.For, o.TTL = 2*o.For, max(r.Run.TTL, min(2*r.Run.TTL, longest))
 	}
 	t.Fatal("even long runs have too few events")
 	return nil

@@ -18,7 +18,7 @@ import (
 
 // Each connection uses the dial function that was passed, and the error reports its failure briefly.
 func TestAClosedPortIsReportedInFewWords(t *testing.T) {
-	testserver.S3Credentials()
+	testserver.AWSCredentials()
 	var dials atomic.Int32
 	s, err := Open("s3://bucket?endpoint=http://"+testserver.ClosedPort(t), func(ctx context.Context, network, addr string) (net.Conn, error) {
 		dials.Add(1)

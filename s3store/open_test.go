@@ -12,7 +12,7 @@ import (
 )
 
 func TestURLsOpenTheirStore(t *testing.T) {
-	testserver.S3Credentials()
+	testserver.AWSCredentials()
 	for url, want := range map[string]string{
 		"s3://bucket?region=eu-central-1":                                              "S3, bucket bucket, prefix holdfast/",
 		"s3://bucket/locks/of/us?endpoint=http://127.0.0.1:1&path_style=true&region=x": "S3 at 127.0.0.1:1, bucket bucket, prefix locks/of/us/",

@@ -37,7 +37,7 @@ func clientAs(t testing.TB, addr, access, secret string) *s3.Client {
 
 func client(t testing.TB, addr string) *s3.Client {
 	t.Helper()
-	return clientAs(t, addr, testserver.S3Access, testserver.S3Secret)
+	return clientAs(t, addr, testserver.AWSAccess, testserver.AWSSecret)
 }
 
 func storeOn(t testing.TB, addr string, o *Options) *Store {

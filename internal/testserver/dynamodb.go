@@ -16,7 +16,6 @@ import (
 const (
 	DynamoDBTable  = "locks"
 	DynamoDBRegion = "us-east-1"
-	DynamoDBKey    = "testaccess" // also the secret
 )
 
 // undying runs dynalite, which would end with the first request whose client goes away before it has sent all of it.
@@ -51,9 +50,7 @@ func StartDynamoDB(dir string) (*Server, error) { return startDynamoDB(panicker{
 // DynamoDBURL returns the URL of a server's table. It puts the credentials into the environment, where the SDK finds
 // them, with a setting that keeps the SDK from asking the network for others.
 func DynamoDBURL(addr string) string {
-	for key, value := range map[string]string{"AWS_ACCESS_KEY_ID": DynamoDBKey, "AWS_SECRET_ACCESS_KEY": DynamoDBKey, "AWS_EC2_METADATA_DISABLED": "true"} {
-		os.Setenv(key, value)
-	}
+	AWSCredentials()
 	return "dynamodb://" + DynamoDBTable + "?region=" + DynamoDBRegion + "&endpoint=http://" + addr
 }
 
@@ -100,7 +97,7 @@ func createTable(addr string) error {
 	}
 	for key, value := range map[string]string{
 		"Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": "DynamoDB_20120810.CreateTable", "X-Amz-Date": "20260101T000000Z",
-		"Authorization": "AWS4-HMAC-SHA256 Credential=" + DynamoDBKey + "/20260101/" + DynamoDBRegion + "/dynamodb/aws4_request, SignedHeaders=host, Signature=0",
+		"Authorization": "AWS4-HMAC-SHA256 Credential=" + AWSAccess + "/20260101/" + DynamoDBRegion + "/dynamodb/aws4_request, SignedHeaders=host, Signature=0",
 	} {
 		r.Header.Set(key, value)
 	}

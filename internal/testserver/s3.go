@@ -15,10 +15,10 @@ import (
 
 // An S3 server started here has one bucket, in this region, and one user with all permissions.
 const (
-	S3Bucket = "locks"
-	S3Region = "us-east-1"
-	S3Access = "testaccess"
-	S3Secret = "testsecret"
+	S3Bucket  = "locks"
+	S3Region  = "us-east-1"
+	AWSAccess = "testaccess"
+	AWSSecret = "testsecret"
 )
 
 // S3 starts versitygw for this test, an S3 server that keeps each object in a file. args are added to the arguments
@@ -76,13 +76,14 @@ var sharedS3 = sharedKind{"s3", func(tb fataler, dir string) (*Server, error) { 
 // S3URL returns the URL of a server's bucket. It puts the credentials into the environment, where the SDK finds them,
 // with a setting that keeps the SDK from asking the network for others.
 func S3URL(addr string) string {
-	S3Credentials()
+	AWSCredentials()
 	return "s3://" + S3Bucket + "?region=" + S3Region + "&endpoint=http://" + addr
 }
 
-// S3Credentials puts the credentials of the servers' user into the environment.
-func S3Credentials() {
-	for key, value := range map[string]string{"AWS_ACCESS_KEY_ID": S3Access, "AWS_SECRET_ACCESS_KEY": S3Secret, "AWS_EC2_METADATA_DISABLED": "true"} {
+// AWSCredentials puts the credentials of the user of all S3 and DynamoDB servers into the environment, which the tests
+// of both share.
+func AWSCredentials() {
+	for key, value := range map[string]string{"AWS_ACCESS_KEY_ID": AWSAccess, "AWS_SECRET_ACCESS_KEY": AWSSecret, "AWS_EC2_METADATA_DISABLED": "true"} {
 		os.Setenv(key, value)
 	}
 }
@@ -104,7 +105,7 @@ func startS3(tb fataler, dir string, args, backend []string) (*Server, error) {
 			}
 		}
 		addr := "127.0.0.1:" + strconv.Itoa(port)
-		all := slices.Concat([]string{"--port", addr, "--access", S3Access, "--secret", S3Secret, "--region", S3Region, "--iam-dir", filepath.Join(dir, "users"), "--health", "/health",
+		all := slices.Concat([]string{"--port", addr, "--access", AWSAccess, "--secret", AWSSecret, "--region", S3Region, "--iam-dir", filepath.Join(dir, "users"), "--health", "/health",
 			"--keep-alive", "--quiet"}, args, []string{"posix"}, backend, []string{filepath.Join(dir, "data")})
 		s := &Server{
 			Addr: addr, tb: tb, dir: dir,
