@@ -138,22 +138,34 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		u.set += " REMOVE " + strings.Join(gone, ", ")
 	}
 	i, what, now, err := b.server.do(ctx, u)
-	if err == nil && what != object.Done && s.Join == nil && s.Old.Version != "" { // a proxy may have sent it twice: a release would be reported as lost
-		if is, at, err := b.server.get(ctx, u.key); err == nil && is.text("rev") == rev { //mutant:dynamo-swap-sent-twice
-			i, what, now = is, object.Done, at
-		}
-	}
 	switch {
 	case err != nil:
 		return out, err
 	case what != object.Done && s.Join != nil:
 		return b.join(ctx, s.Name, s.Join.Notes)
+	case what != object.Done && s.Old.Version != "":
+		return b.refused(ctx, u.key, rev), nil
 	case what != object.Done:
 		return out, nil
 	}
 	r, err := b.recordOf(i, now)
 	r.Data = nil
 	return record.Outcome{Done: true, Current: err == nil, Inbox: err == nil, Now: r}, nil
+}
+
+// refused returns the outcome of a refused swap with the record as it is. The swap was done if it is there: a proxy may
+// have sent it twice, and a release would be reported as lost.
+func (b *backend) refused(ctx context.Context, key, rev string) (out record.Outcome) {
+	i, now, err := b.server.get(ctx, key)
+	if err != nil {
+		return out // the caller reads it again
+	}
+	out.Now, err = b.recordOf(i, now)
+	out.Current, out.Inbox = err == nil, err == nil
+	if i.text("rev") == rev { //mutant:dynamo-swap-sent-twice
+		out.Done, out.Now.Data = true, nil
+	}
+	return out
 }
 
 // join appends to the inbox. It depends only on the existence of the record, and does not change

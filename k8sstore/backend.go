@@ -242,22 +242,34 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	default:
 		l, what, now, err = b.server.patch(ctx, at, b.swaps(s, old, texts))
 	}
-	if err == nil && what != object.Done && s.Join == nil && s.Old.Version != "" { // a proxy may have sent it twice: a release would be reported as lost
-		if is, heard, err := b.server.get(ctx, at); err == nil && is != nil && is.Metadata.Annotations[textRev] == texts[textRev] { //mutant:k8s-swap-sent-twice
-			l, what, now = is, object.Done, heard
-		}
-	}
 	switch {
 	case err != nil:
 		return out, err
 	case what != object.Done && s.Join != nil:
 		return b.join(ctx, s.Name, s.Join.Notes)
+	case what != object.Done && s.Old.Version != "":
+		return b.refused(ctx, at, texts[textRev]), nil
 	case what != object.Done:
 		return out, nil
 	}
 	r, err := b.recordOf(l, now)
 	r.Data = nil
 	return record.Outcome{Done: true, Current: err == nil, Inbox: err == nil, Now: r}, nil
+}
+
+// refused returns the outcome of a refused swap with the record as it is. The swap was done if it is there: a proxy may
+// have sent it twice, and a release would be reported as lost.
+func (b *backend) refused(ctx context.Context, at, rev string) (out record.Outcome) {
+	l, now, err := b.server.get(ctx, at)
+	if err != nil {
+		return out // the caller reads it again
+	}
+	out.Now, err = b.recordOf(l, now)
+	out.Current, out.Inbox = err == nil, err == nil
+	if l != nil && l.Metadata.Annotations[textRev] == rev { //mutant:k8s-swap-sent-twice
+		out.Done, out.Now.Data = true, nil
+	}
+	return out
 }
 
 // swaps returns the steps of a swap on a record.

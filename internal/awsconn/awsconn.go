@@ -110,12 +110,7 @@ func notFollowed(*http.Request, []*http.Request) error { return http.ErrUseLastR
 // Whole returns the client with a remedy for a race in the SDK. The SDK closes a request's body as soon as there is an
 // answer. Its bodies have WriteTo, which then returns io.EOF, and that is an error for net/http if it looks for the end
 // of the body only now: it closes the connection, and the answer cannot be read. Bodies that can only be read are safe.
-func Whole(c aws.HTTPClient) aws.HTTPClient {
-	if _, is := c.(whole); is || c == nil {
-		return c
-	}
-	return whole{c}
-}
+func Whole(c aws.HTTPClient) aws.HTTPClient { return whole{c} }
 
 type whole struct{ c aws.HTTPClient }
 
