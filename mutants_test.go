@@ -183,6 +183,8 @@ var engineMutants = []mutant.Broken{
 	one("an admitted waiter forgets the last answer", "TestOutage_ANextWaiterKnowsTheLastAnswer", "refusal-stays-at-gate", mutant.Delete()),
 	one("a lost race is silence", "TestOutage_LostRacesAreNoOutage", "lost-races-are-no-silence", mutant.Delete()),
 	one("a lost race is an outage", "TestOutage_LostRacesAreNoOutage", "lost-races-are-no-outage", mutant.Cond("false")),
+	one("an upgrade that gives up after lost races blames the store", "TestOutage_LostRacesEndNoUpgrade", "upgrade-lost-races-blame-the-store", mutant.Delete()),
+	one("a lost race ends an upgrade", "TestOutage_LostRacesEndNoUpgrade", "upgrade-lost-races-are-no-outage", mutant.Cond("false")),
 	one("an outage that has ended is reported", "TestOutage_ThatHasEndedIsNotReported", "outage-over", mutant.Delete()),
 	one("a context of the engine is reported to the caller", "TestOutage_TheEnginesContextIsNotTheCallers", "context-of-engine", mutant.Return("target != context.Canceled && errors.Is(e.err, target)")),
 	one("a last try without time left is the cause", "TestOutage_TheNewestCauseIsReported", "last-try-without-time", mutant.Cond("false")),

@@ -208,15 +208,22 @@ func TestArguments_AreCheckedBeforeAnythingIsSent(t *testing.T) {
 
 func second(_ *Lease, err error) error { return err }
 
+// goroutines returns how many there are, and turns the garbage collector off until the test ends: while it runs,
+// goroutines of earlier tests are counted, too.
+func goroutines(t testing.TB) int {
+	t.Helper()
+	was := debug.SetGCPercent(-1)
+	t.Cleanup(func() { debug.SetGCPercent(was) })
+	runtime.GC()
+	return runtime.NumGoroutine()
+}
+
 // The memory store and the engine on it need no goroutine while
 // nothing waits.
 func TestAnUncontendedPairInMemoryStartsNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks := locker(t, memstore.New(), nil)
-		// While the garbage collector runs, goroutines of earlier tests are counted, too.
-		defer debug.SetGCPercent(debug.SetGCPercent(-1))
-		runtime.GC()
-		before := runtime.NumGoroutine()
+		before := goroutines(t)
 		for range 1000 {
 			l, err := locks.Mutex("a").Lock(t.Context())
 			if err != nil {

@@ -82,35 +82,6 @@ func TestOutage_ThatEndsInTimeIsNotReported(t *testing.T) {
 	})
 }
 
-// Law 7 of the records: a store that answers is not away, although other processes win every race. A waiter continues to wait.
-func TestOutage_LostRacesAreNoOutage(t *testing.T) {
-	for _, notifies := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newLink(t)
-			down(s, fmt.Errorf("ask: %w", store.ErrContended))
-			var locks *Locker
-			if locks = locker(t, s, nil); notifies {
-				locks = locker(t, withNotifications{s}, nil)
-			}
-			_, err := locks.Mutex("a").TryLock(t.Context()) // it does not wait
-			is(t, err, ErrUnavailable, store.ErrContended)
-			all := inLine(t, locks, 5)
-			// The context ends within the first ask, which has got no answer yet and only lost races.
-			hurried := waits(t, locks.With(&Options{Wait: 3 * time.Second}).Mutex("b").Lock)
-			hurried.failed(context.DeadlineExceeded)
-			isNot(t, hurried.err, ErrUnavailable)
-			time.Sleep(time.Minute)
-			s.on(nil)
-			for _, w := range all {
-				release(t, w.got())
-			}
-			time.Sleep(time.Minute)
-			same(t, "local waiters left", locks.kept(), 0)
-			empty(t, s.mem)
-		})
-	}
-}
-
 // A deadline passes during an outage: the error matches both. The same in the local queue.
 func TestOutage_TheCallersDeadlineAndTheCauseBothMatch(t *testing.T) {
 	for _, how := range []string{"at once", "with a position"} {

@@ -112,6 +112,7 @@ type backend struct {
 var _ interface {
 	record.Backend
 	record.Peeker
+	record.Preparer
 	record.Sweeper
 } = (*backend)(nil)
 

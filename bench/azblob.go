@@ -83,7 +83,7 @@ func (l lockBarePutBlob) close() error {
 
 // fewOnAzure is how many clients come at once. Each counts as a process: it makes its trial and a session before its
 // first claim. The server has one thread.
-var fewOnAzure = []int{10, 30}
+var fewOnAzure = []int{30, 100}
 
 func startManyAzure(context.Context) (running, error) {
 	chosen, _, err := testserver.Chosen("azblob")

@@ -21,6 +21,9 @@ import (
 // measurement.
 const ttl = 30 * time.Second
 
+// someOwner is what the contenders write that are no libraries.
+const someOwner = "0123456789abcdef0123456789abcdef"
+
 // locks is a contender as one process opens it.
 type locks interface {
 	// lock waits until it has the name, and returns the function that unlocks it.
@@ -183,9 +186,8 @@ func openBare(addr string) (locks, error) {
 var compareAndDelete = redis.NewScript(`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
 
 func (p lockBare) lock(ctx context.Context, name string) (func() error, error) {
-	const value = "0123456789abcdef0123456789abcdef"
 	for {
-		err := p.rdb.SetArgs(ctx, name, value, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
+		err := p.rdb.SetArgs(ctx, name, someOwner, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
 		if err == nil {
 			break
 		}
@@ -199,7 +201,7 @@ func (p lockBare) lock(ctx context.Context, name string) (func() error, error) {
 		}
 	}
 	return func() error {
-		return compareAndDelete.Run(context.Background(), p.rdb, []string{name}, value).Err()
+		return compareAndDelete.Run(context.Background(), p.rdb, []string{name}, someOwner).Err()
 	}, nil
 }
 

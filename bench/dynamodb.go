@@ -85,7 +85,7 @@ func dynamoTitle() (string, error) {
 
 // fewOnDynamoDB is how many clients come at once. Each counts as a process: it makes its trial and a session before
 // its first claim. The server has one thread.
-var fewOnDynamoDB = []int{10, 30}
+var fewOnDynamoDB = []int{30, 100}
 
 func startManyDynamoDB(context.Context) (running, error) {
 	title, err := dynamoTitle()

@@ -112,7 +112,7 @@ func etcdSuite(ctx context.Context, s setup) error {
 		return err
 	}
 	s = s.at(title)
-	if err := uncontended(ctx, s, "etcd", etcdMutex, onEtcd, addr, 1, 64); err != nil {
+	if err := uncontended(ctx, s, "etcd", etcdMutex, besideWrites(onEtcd, openEtcdWrites), addr, 1, 64); err != nil {
 		return err
 	}
 	if err := handoff(ctx, s, "etcd", etcdMutex, "etcd", patient(onEtcd), addr); err != nil {

@@ -67,7 +67,7 @@ func (l lockBareLease) close() error { return nil }
 
 // fewOnKubernetes is how many clients come at once. Each counts as a process: it makes its trial and a session before
 // its first claim.
-var fewOnKubernetes = []int{10, 30}
+var fewOnKubernetes = []int{30, 100}
 
 func startManyKubernetes(context.Context) (running, error) {
 	server, _, err := testserver.Chosen("kubernetes")

@@ -125,7 +125,7 @@ func main() {
 	flag.BoolVar(&s.ours, "ours", false, "measure holdfast alone")
 	flag.DurationVar(&s.slice, "slice", 300*time.Millisecond, "how long to measure a contender in a round")
 	flag.IntVar(&s.turns, "turns", 30, "hand-offs between two processes in a round")
-	flag.Func("comers", "clients that claim at the same time, `N,N` (default 300,1000; on S3 10,30)", s.setComers)
+	flag.Func("comers", "clients that claim at the same time, `N,N` (default 300,1000; on the stores of the cloud 30,100)", s.setComers)
 	flag.Func("on", "`STORES` for the suites many, hot and scale, with commas between them (default all)", func(text string) error {
 		s.on = strings.Split(text, ",")
 		return nil

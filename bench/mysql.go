@@ -56,9 +56,8 @@ func openMySQLLease(dsn string) (locks, error) {
 }
 
 func (p lockMySQLLease) lock(ctx context.Context, name string) (func() error, error) {
-	const value = "0123456789abcdef0123456789abcdef"
 	for {
-		n, err := p.write(ctx, `INSERT IGNORE INTO lease VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? SECOND)`, name, value, int(ttl.Seconds()))
+		n, err := p.write(ctx, `INSERT IGNORE INTO lease VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? SECOND)`, name, someOwner, int(ttl.Seconds()))
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +71,7 @@ func (p lockMySQLLease) lock(ctx context.Context, name string) (func() error, er
 		}
 	}
 	return func() error {
-		_, err := p.write(context.Background(), `DELETE FROM lease WHERE name = ? AND value = ?`, name, value)
+		_, err := p.write(context.Background(), `DELETE FROM lease WHERE name = ? AND value = ?`, name, someOwner)
 		return err
 	}, nil
 }

@@ -86,7 +86,7 @@ func (kind mySQLKind) tables(ctx context.Context, s setup) error {
 	}
 	defer server.stop()
 	s = s.at(server.title)
-	if err := uncontended(ctx, s, kind.title, tableLease, onMySQL, server.dsn, 1, 8); err != nil {
+	if err := uncontended(ctx, s, kind.title, tableLease, besideWrites(onMySQL, openMySQLWrites), server.dsn, 1, 8); err != nil {
 		return err
 	}
 	if err := handoff(ctx, s, kind.title, tableLease, kind.suite, onMySQL, server.dsn); err != nil {
@@ -118,15 +118,19 @@ func manyWait(ctx context.Context, s setup, kind mySQLKind, server mySQLServer) 
 			}
 			all = append(all, l)
 		}
+		held := 0
 		runners = append(runners, runner{c.name, func(ctx context.Context) (measure, error) {
-			unlock, err := all[0].lock(ctx, "held")
+			// The table lease may get the name late, by a statement whose caller has given up. So each round has its own.
+			held++
+			name := fmt.Sprint("held ", held)
+			unlock, err := all[0].lock(ctx, name)
 			if err != nil {
 				return nil, err
 			}
 			waiting, leave := context.WithCancel(ctx)
 			var wg sync.WaitGroup
 			for _, l := range all[1:] {
-				wg.Go(func() { l.lock(waiting, "held") })
+				wg.Go(func() { l.lock(waiting, name) })
 			}
 			// Wait until the pollers' pauses have grown.
 			time.Sleep(min(10*s.slice, 5*time.Second))

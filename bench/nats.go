@@ -51,7 +51,7 @@ func openBareCreate(addr string) (locks, error) {
 }
 
 func (l lockBareCreate) lock(ctx context.Context, name string) (func() error, error) {
-	key := strings.NewReplacer("/", ".", " ", "_").Replace(name)
+	key := keyOnNATS(name)
 	for {
 		_, err := l.kv.Create(ctx, key, nil)
 		if err == nil {
@@ -62,6 +62,9 @@ func (l lockBareCreate) lock(ctx context.Context, name string) (func() error, er
 		}
 	}
 }
+
+// keyOnNATS is a name as a key or a subject.
+func keyOnNATS(name string) string { return strings.NewReplacer("/", ".", " ", "_").Replace(name) }
 
 func (l lockBareCreate) close() error {
 	l.nc.Close()
@@ -90,7 +93,7 @@ func natsSuite(ctx context.Context, s setup) error {
 	}
 	defer nc.Close()
 	s = s.at(natsTitle(nc))
-	if err := uncontended(ctx, s, "NATS", bareCreate, onNATS, addr, 1, 64); err != nil {
+	if err := uncontended(ctx, s, "NATS", bareCreate, besideWrites(onNATS, openNATSWrites), addr, 1, 64); err != nil {
 		return err
 	}
 	return handoff(ctx, s, "NATS", bareCreate, "nats", onNATS, addr)

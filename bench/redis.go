@@ -58,10 +58,10 @@ func redisSuite(ctx context.Context, s setup) error {
 		return err
 	}
 	s = s.at(title)
-	if err := uncontended(ctx, s, "Redis", reference, onRedis, addr, 1); err != nil {
+	if err := uncontended(ctx, s, "Redis", reference, besideWrites(onRedis, openRedisWrites), addr, 1); err != nil {
 		return err
 	}
-	if err := uncontended(ctx, s, "Redis", bestPeer, onRedis, addr, 64); err != nil {
+	if err := uncontended(ctx, s, "Redis", bestPeer, besideWrites(onRedis, openRedisWrites), addr, 64); err != nil {
 		return err
 	}
 	return redisHandoff(ctx, s, rdb, addr)

@@ -42,6 +42,7 @@ type backend struct {
 type sessions interface {
 	session.Backend
 	session.Doubter
+	record.Preparer
 }
 
 func (b *backend) nameKey(name string) string { return b.objects.Prefix + "n/" + name }

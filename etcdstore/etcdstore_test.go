@@ -113,19 +113,17 @@ func TestDifferential(t *testing.T) {
 			client, o := clientOf(t, testserver.SharedEtcd(t)), apart()
 			return func() store.Store { return storeOn(t, client, o) }
 		},
-		End: func(t *testing.T, s store.Store) { endSessions(t, s.(*Store)) },
+		End: func(t *testing.T, s store.Store) error { return endSessions(t, s.(*Store)) },
 	})
 }
 
 // endSessions does what etcd does with leases that were not renewed, and waits until the store knows.
-func endSessions(t testing.TB, s *Store) {
+func endSessions(t testing.TB, s *Store) error {
 	t.Helper()
 	revoke(t, s)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
-	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	return s.Settle(ctx)
 }
 
 // revoke is endSessions without the wait: the store does not know yet.

@@ -58,6 +58,7 @@ type backend struct {
 type sessions interface {
 	session.Backend
 	session.Doubter
+	record.Preparer
 }
 
 // shown are the names that their Leases have, too.

@@ -97,18 +97,16 @@ func TestDifferential(t *testing.T) {
 			t.Cleanup(func() { db.Collection(o.Collection).Drop(context.Background()) })
 			return func() store.Store { return storeOn(t, db, o) }
 		},
-		End: func(t *testing.T, s store.Store) {
+		End: func(t *testing.T, s store.Store) error {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 			defer cancel()
 			b := s.(*Store).b
 			for _, id := range s.(*Store).Sessions() {
 				if _, err := b.modify(ctx, living(id), b.over(), false); err != nil {
-					t.Fatal(err)
+					return err
 				}
 			}
-			if err := s.(*Store).Settle(ctx); err != nil {
-				t.Fatal(err)
-			}
+			return s.(*Store).Settle(ctx)
 		},
 	})
 }

@@ -193,16 +193,14 @@ func TestDifferential(t *testing.T) {
 				return s
 			}
 		},
-		End: func(t *testing.T, s store.Store) {
+		End: func(t *testing.T, s store.Store) error {
 			ours := s.(*Store)
 			for _, id := range ours.Sessions() {
 				if err := ours.b.End(t.Context(), id); err != nil {
-					t.Fatal(err)
+					return err
 				}
 			}
-			if err := ours.Settle(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			return ours.Settle(t.Context())
 		},
 	})
 }

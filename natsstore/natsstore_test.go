@@ -100,13 +100,13 @@ func TestDifferential(t *testing.T) {
 			nc, o := connect(t, testserver.SharedNATS(t)), apart()
 			return func() store.Store { return storeOn(t, nc, o) }
 		},
-		End: func(t *testing.T, s store.Store) { endSessions(t, s.(*Store)) },
+		End: func(t *testing.T, s store.Store) error { return endSessions(t, s.(*Store)) },
 	})
 }
 
 // endSessions does what NATS does with sessions that were not renewed, and what the next process that comes then does
 // with the names.
-func endSessions(t testing.TB, s *Store) {
+func endSessions(t testing.TB, s *Store) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
@@ -121,11 +121,9 @@ func endSessions(t testing.TB, s *Store) {
 				done, err = s.b.closeKey(ctx, k, id, m.seq)
 			}
 			if err != nil {
-				t.Fatal(err)
+				return err
 			}
 		}
 	}
-	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	return s.Settle(ctx)
 }

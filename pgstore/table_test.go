@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -100,19 +101,18 @@ func TestTableSessionsDifferential(t *testing.T) {
 			in := func(c *pgxpool.Config) { c.ConnConfig.Database = database }
 			return func() store.Store { return tableOn(t, poolOn(t, addr, in), nil) }
 		},
-		End: func(t *testing.T, s store.Store) { endAll(t, s.(*Store)) },
+		End: func(t *testing.T, s store.Store) error { return endAll(t.Context(), s.(*Store)) },
 	})
 }
 
 // endAll ends the sessions of a store on the server, and all holds with an expiry of their own. Then it has the store learn of it.
-func endAll(t *testing.T, s *Store) {
-	t.Helper()
+func endAll(ctx context.Context, s *Store) error {
 	for _, id := range s.sessions.IDs() {
-		if err := (sessionTable{s}).End(t.Context(), id); err != nil {
-			t.Fatal(err)
+		if err := (sessionTable{s}).End(ctx, id); err != nil {
+			return err
 		}
 		if sess := s.sessions.Own(id); sess != nil {
-			sess.Wait(t.Context(), sess.Renew())
+			sess.Wait(ctx, sess.Renew())
 		}
 	}
 	of := map[string][]store.ID{}
@@ -122,15 +122,16 @@ func endAll(t *testing.T, s *Store) {
 	}
 	s.claims.mu.Unlock()
 	for name, ids := range of {
-		f, err := s.lookJudged(t.Context(), name, everybodys)
+		f, err := s.lookJudged(ctx, name, everybodys)
 		if err == nil {
 			for _, id := range ids {
 				f.ended.add(id[:], 0)
 			}
-			err = s.drop(t.Context(), name, f.ended, false)
+			err = s.drop(ctx, name, f.ended, false)
 		}
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
+	return nil
 }

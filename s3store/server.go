@@ -165,7 +165,11 @@ func (b *server) List(ctx context.Context, prefix, after string, most int) iter.
 					return
 				}
 			}
-			if !aws.ToBool(r.IsTruncated) || aws.ToString(r.NextContinuationToken) == "" {
+			if !aws.ToBool(r.IsTruncated) {
+				return
+			}
+			if aws.ToString(r.NextContinuationToken) == "" {
+				yield(object.Object{}, fmt.Errorf("the server has more keys below %s, and does not say how to get them", prefix))
 				return
 			}
 			in.ContinuationToken = r.NextContinuationToken

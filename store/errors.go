@@ -21,10 +21,11 @@ var (
 	ErrCorrupt     = errors.New("stored state unusable") // the stored state is foreign, or damaged
 )
 
-// ErrContended is the error of an ask whose context ended while the server kept answering,
-// but others changed the name first each time. It is not an outage, and it is
-// indeterminate: the claim may have left an entry. The engine asks again with the same id.
-var ErrContended = errors.New("others changed the name first each time")
+// ErrContended is the error of an ask whose context ended while the server kept answering:
+// others changed the name first each time, or the server is busy and each request waits. It
+// is not an outage, and it is indeterminate: the claim may have left an entry. The engine
+// asks again with the same id.
+var ErrContended = errors.New("the server answers, but others come first each time")
 
 // Definite reports whether err says for sure that the operation was not applied: whether
 // it matches ErrLost, ErrMismatch, ErrInvalid, ErrDenied, ErrCorrupt or ErrUnsupported.

@@ -205,7 +205,9 @@ func TestAWaiterWhoseSessionEndedIsLost(t *testing.T) {
 	if mustAsk(t, s, c).Granted {
 		t.Fatal("granted while another claim holds the lock")
 	}
-	endSessions(t, s)
+	if err := endSessions(t, s); err != nil {
+		t.Fatal(err)
+	}
 	if err := other.Release(t.Context(), hold); err != nil {
 		t.Fatal(err)
 	}

@@ -130,12 +130,12 @@ func TestDifferential(t *testing.T) {
 			o := apart()
 			return func() store.Store { return storeOn(t, o, testserver.SharedZooKeeper(t)) }
 		},
-		End: func(t *testing.T, s store.Store) { endSessions(t, s.(*Store)) },
+		End: func(t *testing.T, s store.Store) error { return endSessions(t, s.(*Store)) },
 	})
 }
 
 // endSessions does what ZooKeeper does with sessions that were not renewed.
-func endSessions(t testing.TB, s *Store) {
+func endSessions(t testing.TB, s *Store) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
@@ -156,9 +156,7 @@ func endSessions(t testing.TB, s *Store) {
 			return err == nil && g.stat == nil
 		})
 	}
-	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	return s.Settle(ctx)
 }
 
 // endSession ends a session from outside, which takes only its number and its password. Its owner may connect again

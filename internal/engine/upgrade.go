@@ -221,7 +221,12 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 		a, sent, err := c.send(worthIt, store.Full, why, u.s.askFor(), ctx.Done(), &u.away)
 		switch {
 		case ctx.Err() != nil && err != nil && !store.Definite(err):
+			if answered(err) {
+				err = nil //mutant:upgrade-lost-races-blame-the-store
+			}
 			return true, w.gaveUp(ctx.Err(), u.refused, err)
+		case errors.Is(err, store.ErrContended) && !u.try: //mutant:upgrade-lost-races-are-no-outage
+			continue
 		case err != nil:
 			return c.open || !store.Definite(err), w.errorf(indeterminate(err)) // otherwise nothing was changed //mutant:unclear-upgrade-changed-back
 		case a.Granted && u.granted(&a):

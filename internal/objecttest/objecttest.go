@@ -219,39 +219,31 @@ func Differential(t *testing.T, s Subject) {
 			place := s.Place(t)
 			return func() store.Store { return s.start(t, place) }
 		},
-		End: func(t *testing.T, of store.Store) { of.(*process).endSessions(t) },
+		End: func(t *testing.T, of store.Store) error { return of.(*process).endSessions(t.Context()) },
 	})
 }
 
 // endSessions closes all sessions like a process that finds them expired, and then settles their names.
-func (p *process) endSessions(t testing.TB) {
-	t.Helper()
+func (p *process) endSessions(ctx context.Context) error {
 	for _, id := range p.Sessions() {
-		closeSession(t, p.Process, id)
+		if err := closeSession(ctx, p.Process, id); err != nil {
+			return err
+		}
 	}
-	if err := p.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	return p.Settle(ctx)
 }
 
 // closeSession closes a session as if it had expired.
-func closeSession(t testing.TB, p *Process, id session.ID) {
-	t.Helper()
+func closeSession(ctx context.Context, p *Process, id session.ID) error {
 	key := p.Objects.Prefix + "s/" + id.String()
 	for {
-		o, err := p.Server.Get(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
+		o, err := p.Server.Get(ctx, key)
+		if err != nil || o.Version == "" {
+			return err
 		}
-		if o.Version == "" {
-			return
-		}
-		_, what, err := p.Server.Put(t.Context(), key, []byte(`{"v":1,"closed":true}`), o.Version)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if what == object.Done {
-			return
+		_, what, err := p.Server.Put(ctx, key, []byte(`{"v":1,"closed":true}`), o.Version)
+		if err != nil || what == object.Done {
+			return err
 		}
 	}
 }

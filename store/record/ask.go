@@ -21,6 +21,10 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 		return store.Answer{}, err
 	}
 	s.lengthen(&c)
+	began, heard, err := s.prepare(ctx)
+	if err != nil {
+		return store.Answer{}, s.failed("ask for", c.Name, err)
+	}
 	m := s.enter(c.Name, c.ID, true)
 	defer s.exit(m)
 	a, known, err := s.known(m, &c)
@@ -36,14 +40,20 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	k := &asking{c: &c}
 	for err = errNeedsShort; err == errNeedsShort; { // the session to wait in begins only when it is needed
 		if err = s.sessionsOf(ctx, m, k); err != nil {
+			err = orContended(ctx, began, heard, err)
 			continue
 		}
+		heard = store.Now()
 		k.op = op{at: c.Name, apply: k.apply, asks: true, again: k.again, short: k.short}
 		if !c.Try {
 			k.claim = &c
 		}
 		noted, put := s.records.place(ctx, &k.op, func(patience time.Duration) (bool, error) { return s.awaitTakenIn(ctx, m, k, patience) })
-		a, err = s.answer(ctx, m, k, noted, put)
+		if a, err = s.answer(ctx, m, k, noted, put); err == errNeedsShort {
+			heard = store.Now()
+			continue
+		}
+		err = orContended(ctx, began, heard, err)
 	}
 	if err != nil {
 		return store.Answer{}, s.failed("ask for", c.Name, err)
@@ -52,6 +62,19 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 		s.askHolders(ctx, m, &c)
 	}
 	return a, nil
+}
+
+// prepare has the backend try its server, once. It returns when it began, and when it was done.
+func (s *Store) prepare(ctx context.Context) (began, done store.Instant, err error) {
+	began = store.Now()
+	p, ok := s.b.(Preparer)
+	if !ok {
+		return began, began, nil
+	}
+	if err = p.Prepare(ctx); err != nil {
+		err = orContended(ctx, began, p.Heard(), err)
+	}
+	return began, store.Now(), err
 }
 
 // checkClaim rejects, before any I/O, what the store does not support.
@@ -155,7 +178,7 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	m := s.enter(c.Name, c.ID, false)
 	defer s.exit(m)
 	sent := store.Now()
-	v, err := s.records.look(ctx, c.Name, func(v *view) { v.refuse(&c) })
+	v, inbox, err := s.records.lookFor(ctx, &c, m != nil)
 	if err != nil {
 		return store.Answer{}, s.failed("look at", c.Name, err)
 	}
@@ -170,7 +193,7 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	unasked(&a)
 	if m != nil {
 		s.polled(m, &c, &a, v)
-		s.records.remember(c.Name, v.of, sent)
+		s.records.remember(c.Name, v.of, inbox, sent)
 	}
 	return a, nil
 }

@@ -329,6 +329,16 @@ type Sweeper interface {
 	Sweep(ctx context.Context, unwritten time.Duration) iter.Seq2[Named, error]
 }
 
+// A Preparer is a Backend that tries its server, by many requests, before it first writes. Other operations may take
+// several requests as well.
+type Preparer interface {
+	// Prepare returns once the server was tried.
+	Prepare(ctx context.Context) error
+
+	// Heard returns when the server last answered a read or a write; 0: never.
+	Heard() store.Instant
+}
+
 // A Peeker is a Backend that reads the record and the inbox in separate requests, and can return one without the
 // other where that costs less than Load. Both methods return what Load would.
 type Peeker interface {

@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -20,13 +19,12 @@ func (s *Store) DoubtForTest() { s.sessions.Trust(0) }
 
 // LapseForTest ends the sessions of the store, and returns when their entries are gone and
 // the store has found that.
-func (s *Store) LapseForTest(t testing.TB, server lapser) {
-	t.Helper()
+func (s *Store) LapseForTest(ctx context.Context, server lapser) error {
 	server.Lapse(s.Sessions()...)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	if err := s.Settle(ctx); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	// Entries that the store has forgotten, because the answer to their withdrawal was lost, are taken out too.
 	for r, err := range s.b.List(ctx, 0) {
@@ -34,9 +32,10 @@ func (s *Store) LapseForTest(t testing.TB, server lapser) {
 			err = s.records.settleName(ctx, r.Name)
 		}
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
+	return nil
 }
 
 // LapseShortForTest ends the session of a TTL, and lets the store find that.

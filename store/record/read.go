@@ -90,6 +90,7 @@ func (s *records) load(ctx context.Context, n *name, by func(context.Context, st
 	sent := store.Now()
 	r, err := s.readBy(ctx, n.at, by)
 	if err == nil {
+		s.hears(n)
 		n.now = base{Record: r, known: true, inbox: inbox, sent: sent, fresh: true}
 	}
 	return err
@@ -122,11 +123,11 @@ func (s *records) void(ctx context.Context, n *name) error {
 
 // remember lets the next write depend on what a poll has read, if nothing was done to the name since the poll was
 // sent: the poll may lack a later note (law 4).
-func (s *records) remember(at string, r *Record, sent store.Instant) {
+func (s *records) remember(at string, r *Record, inbox bool, sent store.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.names[at]; n != nil && !n.working && n.rested < sent { //mutant:record-poll-beside-a-note
-		n.base = base{Record: *r, known: true, inbox: true, sent: sent} //mutant:record-poll-is-remembered
+		n.base = base{Record: *r, known: true, inbox: inbox, sent: sent} //mutant:record-poll-is-remembered
 	}
 }
 
@@ -157,6 +158,23 @@ func (s *records) look(ctx context.Context, at string, ask func(*view)) (*view, 
 	return s.viewOf(ctx, at, &r, ask)
 }
 
+// lookFor is look for a claim that waits. The record alone answers for a claim of this process that is in it: what is in
+// the inbox comes later. inbox reports whether that was read, too.
+func (s *records) lookFor(ctx context.Context, c *store.Claim, own bool) (v *view, inbox bool, err error) {
+	refuse := func(v *view) { v.refuse(c) }
+	if p, peeks := s.b.(Peeker); peeks && own { //mutant:record-poll-reads-the-inbox
+		r, err := s.readBy(ctx, c.Name, p.Peek)
+		if err != nil {
+			return nil, false, err
+		}
+		if v, err = s.viewOf(ctx, c.Name, &r, refuse); err != nil || v.find(c.ID) != nil {
+			return v, false, err
+		}
+	}
+	v, err = s.look(ctx, c.Name, refuse)
+	return v, true, err
+}
+
 // wholly asks for all entries whether they are alive.
 func wholly(v *view) { v.all = true }
 
@@ -180,6 +198,7 @@ type applied struct {
 	taken   []store.ID // claims whose notes were taken in
 	results []error    // by operation
 	data    []byte     // the stored form
+	asked   bool       // the server was asked whether others live
 }
 
 // apply runs the operations on a record. It checks each session that matters and was not seen for a while, and then
@@ -227,7 +246,7 @@ func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op
 		v.learn(s.sessions.Known) //mutant:record-own-session-asked-for
 		unknown := v.unknown(asked)
 		if len(unknown) == 0 {
-			a.ahead, a.taken = v.news(before, taken), taken
+			a.ahead, a.taken, a.asked = v.news(before, taken), taken, len(asked) > 0
 			return a, nil
 		}
 		in, cancel := context.WithTimeout(ctx, longest) //mutant:record-asks-for-lives-without-end

@@ -52,6 +52,7 @@ type name struct {
 	batch   []*op         // taken by the worker
 	left    int           // how many of the batch are abandoned
 	crowd   int           // holders and waiters, as last seen
+	heard   store.Instant // when the server last answered the worker
 	cancel  context.CancelFunc
 
 	// Used by the worker alone.
@@ -99,6 +100,7 @@ type op struct {
 	looks   bool     // it only finds out whether its claim is in the record
 	finds   store.ID // the claim of which nothing may be left, not even a note
 
+	began  store.Instant
 	done   chan struct{}
 	begun  bool  // the worker has taken it
 	left   bool  // its caller has abandoned it
@@ -107,7 +109,6 @@ type op struct {
 	err    error // why it may not have been done
 	rests  bool  // its claim is in the inbox only
 	noted  bool  // a note of it was left
-	raced  bool  // the server answered that another swap was first
 	goesOn bool  // the last write did not complete it
 	given  bool  // an earlier write has done it, as far as its caller is concerned
 }

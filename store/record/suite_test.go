@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"context"
 	"flag"
 	"sync"
 	"testing"
@@ -97,35 +98,64 @@ func TestTheStoreKeepsThePromisesOfAllStores(t *testing.T) {
 	}
 }
 
+// sessioned returns what is compared with the rule. It is for one bubble.
+func sessioned(o recordtest.Options) storetest.Sessioned {
+	backings := map[store.Store]*recordtest.Memory{}
+	return storetest.Sessioned{
+		Open: func(*testing.T) func() store.Store {
+			m := recordtest.NewMemory(slow(o))
+			return func() store.Store {
+				of := record.New(backendOf(m.Client(), o))
+				of.DoubtForTest() // otherwise a waiter whose session has ended is granted, and its lock delay blocks
+				s := watching(of, o)
+				backings[s] = m
+				return s
+			}
+		},
+		End: func(t *testing.T, s store.Store) error {
+			of := s
+			if w, ok := s.(record.WatchStore); ok {
+				of = w.Store
+			}
+			return of.(*record.Store).LapseForTest(t.Context(), backings[s])
+		},
+	}
+}
+
 func TestTheStoreDoesWhatTheRuleSays(t *testing.T) {
 	t.Parallel()
 	for _, kind := range servers {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				backings := map[store.Store]*recordtest.Memory{}
-				storetest.DifferentialBySession(t, storetest.Sessioned{
-					Open: func(t *testing.T) func() store.Store {
-						m := recordtest.NewMemory(slow(kind.o))
-						return func() store.Store {
-							of := record.New(backendOf(m.Client(), kind.o))
-							of.DoubtForTest() // otherwise a waiter whose session has ended is granted, and its lock delay blocks
-							s := watching(of, kind.o)
-							backings[s] = m
-							return s
-						}
-					},
-					End: func(t *testing.T, s store.Store) {
-						of := s
-						if w, ok := s.(record.WatchStore); ok {
-							of = w.Store
-						}
-						of.(*record.Store).LapseForTest(t, backings[s])
-					},
-				})
-			})
+			synctest.Test(t, func(t *testing.T) { storetest.DifferentialBySession(t, sessioned(kind.o)) })
 		})
 	}
+}
+
+// A server that stands still while sessions end says nothing about the rule: the comparison goes on with a fresh one.
+func TestTheComparisonGoesOnIfTheEndOfSessionsIsUnanswered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		of := sessioned(servers[0].o)
+		open, end := of.Open, of.End
+		opened, unanswered := 0, 0
+		of.Open = func(t *testing.T) func() store.Store {
+			opened++
+			return open(t)
+		}
+		of.End = func(t *testing.T, s store.Store) error {
+			if unanswered == 0 {
+				unanswered++
+				time.Sleep(time.Second)
+				return context.DeadlineExceeded
+			}
+			return end(t, s)
+		}
+		storetest.DifferentialBySession(t, of)
+		if unanswered != 1 || opened != 2 {
+			t.Errorf("%d unanswered, %d backings, want 1 and 2", unanswered, opened)
+		}
+	})
 }
 
 // Connections fall silent and are reset while they are used.

@@ -99,6 +99,7 @@ func (s *records) write(ctx context.Context, n *name, a *applied, w *Swap, join 
 		return ends, err
 	}
 	heard := store.Now()
+	s.hears(n)
 	s.took(heard.Sub(sent))
 	s.hear(o.Now.Now, heard)
 	if o.Done {
@@ -114,11 +115,6 @@ func (s *records) write(ctx context.Context, n *name, a *applied, w *Swap, join 
 			return rests, nil
 		}
 	}
-	s.mu.Lock()
-	for _, one := range n.doing {
-		one.raced = true
-	}
-	s.mu.Unlock()
 	if w.Join == nil && !o.Current && n.now.fresh && s.alone(n) { //mutant:record-who-loses-reads-again
 		// The claim usually has to wait, and has no session for that. The record that the ask was based on is enough
 		// to leave a note.

@@ -74,7 +74,7 @@ func (s *records) do(ctx context.Context, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o.ctx, o.done = ctx, make(chan struct{})
+	o.ctx, o.began, o.done = ctx, store.Now(), make(chan struct{})
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -101,8 +101,8 @@ func (s *records) do(ctx context.Context, o *op) error {
 	select {
 	case <-o.done:
 	case <-ctx.Done():
-		if err := s.leaveOp(ctx, n, o); err != nil {
-			return err
+		if s.leaveOp(n, o) {
+			return orContended(ctx, o.began, s.heard(n), ctx.Err())
 		}
 	}
 	if o.err != nil {
@@ -111,14 +111,14 @@ func (s *records) do(ctx context.Context, o *op) error {
 	return o.result
 }
 
-// leaveOp withdraws an op whose context has ended, or marks it as abandoned if the worker has taken it. The error
-// says that the context has ended; it is nil if the op was done meanwhile.
-func (s *records) leaveOp(ctx context.Context, n *name, o *op) error {
+// leaveOp withdraws an op whose context has ended, or marks it as abandoned if the worker has taken it. It returns false
+// if the op was done meanwhile.
+func (s *records) leaveOp(n *name, o *op) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
 	case <-o.done:
-		return nil
+		return false
 	default:
 	}
 	o.left = true
@@ -127,16 +127,37 @@ func (s *records) leaveOp(ctx context.Context, n *name, o *op) error {
 	} else if n.left++; n.left >= len(n.batch) && n.cancel != nil {
 		n.cancel() // all were abandoned
 	}
-	if o.raced {
-		return contended(ctx) //mutant:record-lost-races-are-no-outage
-	}
-	return ctx.Err()
+	return true
 }
 
-// contended is the error of an operation that lost races until its context ended, though the server answered (law
-// 7).
+// orContended returns the error of an operation that began at began, and whose server last answered one of its requests at
+// heard. If its context has ended, and that answer came in the second half of the time, the operation is contended (law
+// 7): it lost races, or a crowd keeps the server busy, and each request waits. Answers to other operations do not count,
+// nor does an early one: if a server reads and does not write, that is an outage.
+func orContended(ctx context.Context, began, heard store.Instant, err error) error {
+	if err == nil || ctx.Err() == nil || store.Definite(err) || heard <= began.Add(store.Now().Sub(began)/2) { //mutant:record-busy-is-no-outage
+		return err
+	}
+	return contended(ctx)
+}
+
+// contended is the error of an operation whose context ended though the server answered (law 7).
 func contended(ctx context.Context) error {
 	return fmt.Errorf("%w (%w)", store.ErrContended, ctx.Err())
+}
+
+// hears records that the server has answered the worker.
+func (s *records) hears(n *name) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.heard = store.Now()
+}
+
+// heard returns when the server last answered the worker.
+func (s *records) heard(n *name) store.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return n.heard
 }
 
 // work runs the waiting operations until none is left.
@@ -183,6 +204,9 @@ func (s *records) change(ctx context.Context, n *name) error {
 		a, err := s.apply(ctx, n.at, &n.now.Record, n.doing)
 		if err != nil {
 			return err
+		}
+		if a.asked {
+			s.hears(n)
 		}
 		next, err := s.decide(ctx, n, a)
 		if next == writes {

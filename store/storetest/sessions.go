@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -22,8 +23,10 @@ type Sessioned struct {
 
 	// End ends the sessions of the store object, as its server does if they are
 	// not renewed in time, and returns when their entries have ended. It does not
-	// call the store object, which may be notified.
-	End func(t *testing.T, s store.Store)
+	// call the store object, which may be notified. An error that took long, as
+	// from a server that stood still, has the comparison go on with a fresh
+	// backing; one that comes at once fails it.
+	End func(t *testing.T, s store.Store) error
 }
 
 // DifferentialBySession is Differential for a store whose clock a test cannot set. No
@@ -70,7 +73,11 @@ func (d *duel) endSession() {
 	}
 	d.counts["sessions ended"]++
 	d.note(now, op{kind: "release", holds: []store.Hold{{Name: "all of process " + s.proc.String()}}}, outcome{})
-	d.c2.End(d.t, s.Store)
+	before := store.Now()
+	if err := d.c2.End(d.t, s.Store); err != nil {
+		d.answered(before, fmt.Errorf("%w: the end of sessions: %w", store.ErrUnavailable, err))
+		d.fail("the sessions of a process were not ended: %v", err)
+	}
 	d.notifications(woken)
 	for i, k := range lost {
 		hold := store.Hold{Name: k.Name, ID: k.ID, TTL: d.unit}

@@ -67,7 +67,7 @@ func (j *judge) answered(before store.Instant, err error) {
 
 // unanswered reports whether the store has given up waiting for its server.
 func unanswered(before store.Instant, err error) bool {
-	return errors.Is(err, store.ErrUnavailable) && store.Now().Sub(before) >= slow
+	return (errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrContended)) && store.Now().Sub(before) >= slow
 }
 
 // late reports whether a failure in the trial is no longer conclusive.

@@ -98,6 +98,7 @@ type Backend struct {
 	timed   atomic.Bool // its answers have its times
 	deletes atomic.Bool // it compares and deletes in one step
 
+	heard   atomic.Int64 // when the server last answered, a store.Instant
 	turns   turnTaker
 	deleted deleted
 	watched session.Unchanged // sessions of other processes, if the server does not return how old they are
@@ -118,9 +119,34 @@ func New(server Lister, address, prefix string) *Backend {
 // caller stores the records.
 func NewSessions(server Server, address, prefix string) *Backend {
 	b := &Backend{Address: address, Prefix: prefix, Retention: store.TokenRetention, Atomic: func(string) bool { return false },
-		server: server, own: map[session.ID]*own{}, deleted: deleted{notes: map[string]bool{}}}
+		own: map[session.ID]*own{}, deleted: deleted{notes: map[string]bool{}, taken: map[string][]string{}, left: map[string][]string{}}}
+	b.server = noting{server, &b.heard}
 	b.ctx, b.end = context.WithCancel(context.Background())
 	return b
+}
+
+// A noting is a Server that notes when it last answered.
+type noting struct {
+	Server
+	heard *atomic.Int64
+}
+
+func (n noting) note(err error) {
+	if err == nil {
+		n.heard.Store(int64(store.Now()))
+	}
+}
+
+func (n noting) Get(ctx context.Context, key string) (Object, error) {
+	o, err := n.Server.Get(ctx, key)
+	n.note(err)
+	return o, err
+}
+
+func (n noting) Put(ctx context.Context, key string, body []byte, version string) (Object, Fate, error) {
+	o, what, err := n.Server.Put(ctx, key, body, version)
+	n.note(err)
+	return o, what, err
 }
 
 // maxRaces is how often a write is retried after losing a race.

@@ -75,12 +75,15 @@ func (b *Backend) Traits() record.Traits {
 func (b *Backend) Load(ctx context.Context, name string) (record.Record, error) {
 	for {
 		var keys []string
+		before, there := b.deleted.of(name), map[string]bool{}
 		for o, err := range b.lister.List(ctx, b.inboxKey(name), "", page) {
 			if err != nil {
 				return record.Record{}, err
 			}
 			keys = append(keys, o.Key)
+			there[noteID(o.Key)] = true
 		}
+		b.deleted.listed(name, before, there)
 		r, h, err := b.read(ctx, name)
 		if err != nil {
 			return record.Record{}, err
@@ -119,8 +122,9 @@ func (b *Backend) notes(ctx context.Context, keys, taken []string) (notes []reco
 	return notes, slices.Max(times), len(keys) > len(found), slices.Contains(there, false), err
 }
 
-// most is how many objects of an inbox one call reads.
-const most = 128
+// most is how many objects of an inbox one call reads. Each has a note at least. In a crowd several processes read the
+// same notes, and all but one in vain.
+const most = record.MaxNotes
 
 // Peek implements [record.Peeker].
 func (b *Backend) Peek(ctx context.Context, name string) (record.Record, error) {
@@ -132,6 +136,7 @@ func (b *Backend) Peek(ctx context.Context, name string) (record.Record, error) 
 func (b *Backend) Oldest(ctx context.Context, name string) (record.Note, error) {
 	for {
 		var first Object
+		before := b.deleted.of(name)
 		for o, err := range b.lister.List(ctx, b.inboxKey(name), "", 1) {
 			if err != nil {
 				return record.Note{}, err
@@ -140,6 +145,7 @@ func (b *Backend) Oldest(ctx context.Context, name string) (record.Note, error) 
 			break
 		}
 		if first.Key == "" {
+			b.deleted.listed(name, before, nil)
 			return record.Note{}, nil
 		}
 		notes, _, _, gone, err := b.notes(ctx, []string{first.Key}, nil)
@@ -160,7 +166,11 @@ func (b *Backend) read(ctx context.Context, name string) (record.Record, head, e
 	if err != nil {
 		return record.Record{}, head{}, err
 	}
-	return b.recordOf(name, o)
+	r, h, err := b.recordOf(name, o)
+	if err == nil {
+		b.deleted.took(name, h.Taken)
+	}
+	return r, h, err
 }
 
 // recordOf returns the record of an object. It checks the name unless that is empty.
@@ -200,11 +210,12 @@ func (b *Backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	}
 	old := parseVersion(s.Old.Version)
 	h := head{V: form, Name: []byte(s.Name), Rev: rand.Text(), Idle: s.Idle, Taken: b.untilDeleted(old.taken)} //mutant:object-version-is-drawn
-	there := true
+	there, own := true, []string(nil)
 	for _, n := range s.Old.Inbox {
 		there = there && !slices.Contains(old.taken, n.Version) && !b.isDeleted(n.Version) //mutant:object-note-taken-in-twice
-		h.Taken = append(h.Taken, n.Version)
+		own = append(own, n.Version)
 	}
+	h.Taken = append(h.Taken, own...)
 	line, err := json.Marshal(&h)
 	if err != nil {
 		return out, err
@@ -224,7 +235,7 @@ func (b *Backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	case err != nil:
 		return out, err
 	case what == Done:
-		b.delete(s.Name, h.Taken)
+		b.delete(s.Name, b.deleted.mine(s.Name, h.Taken, own))
 		return record.Outcome{Done: true, Current: true, Now: record.Record{Version: version{o.Version, h.Taken}.String(), Now: clockOf(o)}}, nil
 	case s.Join != nil:
 		return b.join(ctx, s)

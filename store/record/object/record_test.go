@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,7 +134,8 @@ func TestANoteDeletedDuringAReadIsNotTakenInAgain(t *testing.T) {
 	}
 }
 
-// What was taken in by a process that has died is deleted by the next who writes, and is forgotten once that was answered.
+// What was taken in by a process that has died is deleted by the next who finds it twice and writes, and is forgotten once
+// that was answered.
 func TestNotesADeadProcessTookInAreDeletedByTheNext(t *testing.T) {
 	m := newMemory()
 	a, b := backendOn(t, m), backendOn(t, m)
@@ -153,13 +155,64 @@ func TestNotesADeadProcessTookInAreDeletedByTheNext(t *testing.T) {
 	}
 	a.Finish()
 	m.meets(nil)
-	swap(t, b, load(t, b), false)
-	b.Finish()
+	for range 2 {
+		swap(t, b, load(t, b), false)
+		b.Finish()
+	}
 	if all := m.keys(); !slices.Equal(all, []string{"n/a.lock"}) {
 		t.Errorf("got keys %q", all)
 	}
 	if out := swap(t, b, load(t, b), false); strings.Contains(out.Now.Version, "one") {
 		t.Errorf("a deleted note is stored as taken in: %q", out.Now.Version)
+	}
+}
+
+// Only the process that took in a note deletes it. Others forget it once a listing lacks it that began after they had
+// read that it was taken in.
+func TestATakenInNoteIsDeletedOnce(t *testing.T) {
+	m := newMemory()
+	a, b := backendOn(t, m), backendOn(t, m)
+	swap(t, a, record.Record{}, false)
+	join(t, a, "one")
+	deletes := atomic.Int32{}
+	m.meets(func(what, key string, _ []byte) answer {
+		if what == "DELETE" && strings.Contains(key, "one") {
+			deletes.Add(1)
+		}
+		return 0
+	})
+	if !swap(t, a, load(t, a), false).Done {
+		t.Fatal("a Swap on the newest version was refused")
+	}
+	a.Finish()
+	out := swap(t, b, load(t, b), false)
+	if !strings.Contains(out.Now.Version, "one") {
+		t.Errorf("a note that was not known to be deleted is forgotten: %q", out.Now.Version)
+	}
+	out = swap(t, b, load(t, b), false)
+	b.Finish()
+	if n := deletes.Load(); n != 1 || strings.Contains(out.Now.Version, "one") {
+		t.Errorf("got %d deletes, and the version %q; want 1, and no note in it", n, out.Now.Version)
+	}
+}
+
+// The same by the first note of the inbox, which a release reads if it knows the record.
+func TestANoteIsForgottenIfTheInboxIsEmpty(t *testing.T) {
+	m := newMemory()
+	a, b := backendOn(t, m), backendOn(t, m)
+	swap(t, a, record.Record{}, false)
+	join(t, a, "one")
+	swap(t, a, load(t, a), false)
+	a.Finish()
+	r, err := b.Peek(t.Context(), "a")
+	if err != nil || !strings.Contains(r.Version, "one") {
+		t.Fatalf("Peek: got %+v, %v, want a version that has the note", r, err)
+	}
+	if n, err := b.Oldest(t.Context(), "a"); err != nil || len(n.Data) > 0 {
+		t.Fatalf("Oldest: got %+v, %v", n, err)
+	}
+	if out := swap(t, b, r, false); !out.Done || strings.Contains(out.Now.Version, "one") {
+		t.Errorf("a deleted note is stored as taken in: %+v", out)
 	}
 }
 

@@ -16,14 +16,80 @@ import (
 // Unused objects are deleted: taken-in notes by the process that took them in, sessions by the process that
 // ends them or finds them expired. A sweep deletes names, and notes and sessions that a crash left.
 
-// deleted holds the notes that this process has deleted, for records that still list them as taken in.
+// deleted holds the notes that are deleted, for records that still list them as taken in.
 type deleted struct {
 	mu    sync.Mutex
-	notes map[string]bool // by version
+	notes map[string]bool     // by version
+	taken map[string][]string // by name: the notes that its record listed as taken in, when it was last read
+	left  map[string][]string // by name: those of them that were in its inbox after that
 }
 
-// remembered is how many deleted notes are remembered.
+// remembered is how many deleted notes, and names, are remembered.
 const remembered = 10_000
+
+// bounded forgets all of a map that is too large.
+func bounded[V any](m map[string]V) {
+	if len(m) > remembered {
+		clear(m)
+	}
+}
+
+// took notes what a record that was just read lists as taken in.
+func (d *deleted) took(name string, taken []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	bounded(d.taken)
+	if delete(d.taken, name); len(taken) > 0 {
+		d.taken[name] = taken
+	}
+}
+
+// of returns what the record of a name listed as taken in, when it was last read.
+func (d *deleted) of(name string) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.taken[name]
+}
+
+// listed notes the whole inbox of a name, as a listing that began after taken was read returned it.
+func (d *deleted) listed(name string, taken []string, there map[string]bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	bounded(d.left)
+	delete(d.left, name)
+	for _, v := range taken {
+		if there[objectOf(v)] { //mutant:object-left-note-is-deleted
+			d.left[name] = append(d.left[name], v)
+			continue
+		}
+		bounded(d.notes)
+		d.notes[v] = true //mutant:object-note-gone-is-deleted
+	}
+}
+
+// add notes deleted notes.
+func (d *deleted) add(notes []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	bounded(d.notes)
+	for _, v := range notes {
+		d.notes[v] = true
+	}
+}
+
+// mine returns those of the taken in notes that the caller has to delete: the notes that it took in itself, and those
+// that others took in and left.
+func (d *deleted) mine(name string, taken, own []string) map[string][]string {
+	d.mu.Lock()
+	left := append(slices.Clone(own), d.left[name]...)
+	delete(d.left, name)
+	d.mu.Unlock()
+	all := whole(taken)
+	maps.DeleteFunc(all, func(id string, _ []string) bool {
+		return !slices.ContainsFunc(left, func(v string) bool { return objectOf(v) == id }) //mutant:object-each-deletes-all
+	})
+	return all
+}
 
 func (b *Backend) isDeleted(note string) bool {
 	b.deleted.mu.Lock()
@@ -31,27 +97,19 @@ func (b *Backend) isDeleted(note string) bool {
 	return b.deleted.notes[note]
 }
 
-// untilDeleted returns the notes that are not known to be deleted. Only the answer to a deletion proves it: a note
-// that a listing lacks may have arrived right after it.
+// untilDeleted returns the notes that are not known to be deleted. What proves it is the answer to a deletion, or a
+// listing that began after a record was read that lists the note: one that began before may have missed it.
 func (b *Backend) untilDeleted(taken []string) []string {
 	return slices.DeleteFunc(slices.Clone(taken), b.isDeleted) //mutant:object-taken-in-is-forgotten
 }
 
-// delete deletes the objects all of whose notes are taken in. It does not wait for that: if it fails, the next
-// writer of the name deletes them.
-func (b *Backend) delete(name string, taken []string) {
-	for id, versions := range whole(taken) {
+// delete deletes objects of an inbox, given with their notes. It does not wait for that: if it fails, a later writer of
+// the name deletes them.
+func (b *Backend) delete(name string, all map[string][]string) {
+	for id, versions := range all {
 		b.behind(func(ctx context.Context) {
-			if b.server.Delete(ctx, b.inboxKey(name)+id, "") != nil {
-				return
-			}
-			b.deleted.mu.Lock()
-			defer b.deleted.mu.Unlock()
-			if len(b.deleted.notes) > remembered {
-				clear(b.deleted.notes)
-			}
-			for _, v := range versions {
-				b.deleted.notes[v] = true
+			if b.server.Delete(ctx, b.inboxKey(name)+id, "") == nil {
+				b.deleted.add(versions)
 			}
 		})
 	}
@@ -125,12 +183,17 @@ func (b *Backend) Old(o Object) bool {
 	return o.timed() && o.Now.Sub(o.Written) > b.Retention+time.Second //mutant:object-untimed-is-old
 }
 
+// objectOf returns the object of a note, by its version.
+func objectOf(version string) string {
+	id, _, _ := strings.Cut(version, ".")
+	return id
+}
+
 // whole returns the objects all of whose notes are taken in, with the versions of the notes.
 func whole(taken []string) map[string][]string {
 	all := map[string][]string{}
 	for _, v := range taken {
-		id, _, _ := strings.Cut(v, ".")
-		all[id] = append(all[id], v)
+		all[objectOf(v)] = append(all[objectOf(v)], v)
 	}
 	maps.DeleteFunc(all, func(_ string, versions []string) bool {
 		return !strings.HasSuffix(versions[0], "."+strconv.Itoa(len(versions))) //mutant:object-half-taken-is-deleted

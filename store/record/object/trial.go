@@ -63,6 +63,9 @@ func (b *Backend) Prepare(ctx context.Context) error {
 	}
 }
 
+// Heard implements [record.Preparer].
+func (b *Backend) Heard() store.Instant { return store.Instant(b.heard.Load()) }
+
 // keep is the last part of the key of an object that is never deleted.
 const keep = "keep"
 
