@@ -297,7 +297,7 @@ func TestEachBrokenLockIsFound(t *testing.T) {
 					v = prove(t, o).Verdict
 				}
 				if len(v.Violations) > 0 || v.Figures.Grants == 0 {
-					t.Errorf("the correct lock has %d violations and %d grants, want 0 and some: without that, a violation under these faults does not prove the lock broken", len(v.Violations), v.Figures.Grants)
+					t.Errorf("the correct lock has %d violations and %d grants, want 0 and some: without that, a violation under these faults does not prove the lock broken%s", len(v.Violations), v.Figures.Grants, wrongs(v))
 				}
 			})
 		}

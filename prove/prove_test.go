@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -68,6 +69,18 @@ func prove(t *testing.T, o *Options) *Report {
 	return r
 }
 
+// wrongs says what a verdict found, in few lines: of a long log only its ends are shown.
+func wrongs(v *Verdict) (text string) {
+	for i := range v.Violations {
+		w := &v.Violations[i]
+		text += fmt.Sprintf("\ncheck %d of %q at %v: %s; cause: %s", w.Check, w.Name, w.From, w.Text, w.Cause)
+	}
+	for _, why := range v.TooLittle {
+		text += "\ntoo little happened: " + why
+	}
+	return text
+}
+
 // longest is the longest TTL that all stores allow: that of Redlock.
 const longest = 3 * time.Second
 
@@ -84,7 +97,7 @@ func proved(t *testing.T, o *Options, begin ...func()) *Report {
 			return r
 		}
 		if len(r.Verdict.Violations) > 0 || slices.ContainsFunc(r.Verdict.TooLittle, func(why string) bool { return !tooFew(why) }) {
-			t.Fatal("not proved")
+			t.Fatalf("not proved:%s", wrongs(r.Verdict))
 		}
 		o.For, o.TTL = 2*o.For, max(r.Run.TTL, min(2*r.Run.TTL, longest))
 	}
