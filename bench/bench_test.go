@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 // Every suite runs to its end with every contender and prints a line for each of them. No test judges the figures.
 func TestSuitesRun(t *testing.T) {
 	for name, rows := range map[string][]string{
-		"memory":     {"holdfast", "sync.Mutex", "channel of one slot", "64 goroutines", "bytes a held name"},
-		"file":       {"holdfast", "flock(2)", "hand-off p50"},
+		"memory":     {"holdfast", leaseAlone, "sync.Mutex", "channel of one slot", "64 goroutines", "bytes a held name"},
+		"file":       {"holdfast", "flock(2)", theWrites, "hand-off p50"},
 		"etcd":       {"holdfast", etcdMutex, barePut, theWrites, "hand-off p50", "locks/s"},
 		"zk":         {"holdfast", zkLock, bareNode, "hand-off p50", "locks/s"},
 		"nats":       {"holdfast", bareCreate, theWrites, "hand-off p50"},
@@ -50,7 +50,7 @@ func TestSuitesRun(t *testing.T) {
 		"many":       append(onAll(": 4 come at once for one name, in 2 processes"), "holdfast", "flock(2)", "redislock", "redsync", tableLease, "GET_LOCK", etcdMutex, zkLock, "requests/lock"),
 		"hot":        append(onAll(": one hot name, 2 processes"), "holdfast", "rueidislock", "redsync", "advisory lock", etcdMutex, zkLock, "requests/lock", "least/most"),
 		"scale":      {"holdfast, memory", "holdfast, Redis", "holdfast, Files", "holdfast, PostgreSQL", "holdfast, NATS", "writes/s", "frozen for half of the TTL: ", "for twice the TTL: 20 of 20 lost", "1 subscription"},
-		"command":    {runLean, runWhole, "flock", "timeout", "on Redis", "process 1", "package initialisation"},
+		"command":    {runLean, runWhole, twoAlone, "flock", "timeout", "on Redis", "process 1", "package initialisation"},
 		"faults":     {"| holdfast | ", "redislock", "redsync", "rueidislock"},
 		"fleet":      {"holdfast", "redislock", "redsync", "Redis Cluster of 3: one name", "Redis behind Sentinel: uncontended", "longest wait"},
 		"redlock":    {"holdfast", "redsync", "one 50 ms slow", "one dead", "8 clients of 2 goroutines", "longest wait"},

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -31,11 +32,15 @@ func command(ctx context.Context, s setup) error {
 	if err := buildCommand(ctx, lean, "holdfast_lean", "-X main.whole="+whole); err != nil { // like scripts/release
 		return err
 	}
-	files := "file:" + filepath.Join(dir, "store")
-	if err := commandRuns(ctx, s.at("files in "+dir), "The command, on files", dir, lean, whole, files); err != nil {
+	twice := filepath.Join(dir, "twice")
+	if err := buildProgram(ctx, twice, "", "github.com/holdfast-go/holdfast/bench/twice", "-ldflags=-s -w"); err != nil {
 		return err
 	}
-	if err := commandOnRedis(ctx, s, dir, lean, whole); err != nil {
+	files := "file:" + filepath.Join(dir, "store")
+	if err := commandRuns(ctx, s.at("files in "+dir), "The command, on files", dir, lean, whole, twice, files); err != nil {
+		return err
+	}
+	if err := commandOnRedis(ctx, s, dir, lean, whole, twice); err != nil {
 		return err
 	}
 	if err := commandMemory(ctx, s, whole, files); err != nil {
@@ -44,12 +49,12 @@ func command(ctx context.Context, s setup) error {
 	return commandInit(ctx, s, whole, files)
 }
 
-func commandOnRedis(ctx context.Context, s setup, dir, lean, whole string) error {
+func commandOnRedis(ctx context.Context, s setup, dir, lean, whole, twice string) error {
 	const redis = "redis"
 	for _, on := range stores {
 		if on.name == redis {
 			return on.during(ctx, func(at running) error {
-				return commandRuns(ctx, s.at(at.server), "The command, on Redis", dir, lean, whole, redis+"://"+at.target)
+				return commandRuns(ctx, s.at(at.server), "The command, on Redis", dir, lean, whole, twice, redis+"://"+at.target)
 			})
 		}
 	}
@@ -58,7 +63,7 @@ func commandOnRedis(ctx context.Context, s setup, dir, lean, whole string) error
 
 // commandRuns measures how long it takes to run a program that does nothing. The system
 // programs lock a file whatever the store is.
-func commandRuns(ctx context.Context, s setup, title, dir, lean, whole, store string) error {
+func commandRuns(ctx context.Context, s setup, title, dir, lean, whole, twice, store string) error {
 	program := func(name string, argv ...string) runner {
 		return runner{name, func(ctx context.Context) (measure, error) {
 			var all []time.Duration
@@ -77,6 +82,7 @@ func commandRuns(ctx context.Context, s setup, title, dir, lean, whole, store st
 	runners := []runner{
 		program(runLean, lean, "run", "x", "--", "true"),
 		program(runWhole, whole, "run", "x", "--", "true"),
+		program(twoAlone, twice, "true"),
 		program("true", "true"),
 	}
 	title += ": to run a program that does nothing"
@@ -99,22 +105,27 @@ func buildCommand(ctx context.Context, to, tags, flags string) error {
 	if err != nil {
 		return fmt.Errorf("find the module of the command: %w", err)
 	}
+	return buildProgram(ctx, to, strings.TrimSpace(string(source)), "./cmd/holdfast", "-tags="+tags, "-ldflags=-s -w "+flags)
+}
+
+// buildProgram builds a program from a directory; empty: the working directory.
+func buildProgram(ctx context.Context, to, dir, program string, flags ...string) error {
 	linked := to + ".linked"
-	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w "+flags, "-tags", tags, "-o", linked, "./cmd/holdfast")
+	build := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-o", linked}, flags, []string{program})...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // otherwise the dynamic linker adds a fifth
-	build.Dir = strings.TrimSpace(string(source))
+	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the command: %w\n%s", err, out)
+		return fmt.Errorf("build %s: %w\n%s", program, err, out)
 	}
 	// A file that the linker has just written is in memory in small pages. Running it takes 2
 	// to 3 ms longer than running a copy, or a program read from disk, and that differs from
 	// build to build.
-	program, err := os.ReadFile(linked)
+	built, err := os.ReadFile(linked)
 	if err != nil {
 		return err
 	}
 	if err := os.Remove(linked); err != nil {
 		return err
 	}
-	return os.WriteFile(to, program, 0o755)
+	return os.WriteFile(to, built, 0o755)
 }

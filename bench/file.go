@@ -34,15 +34,15 @@ func openFlock(dir string) (locks, error) {
 }
 
 func (p *flock) lock(context.Context, string) (func() error, error) {
-	if err := p.how(unix.LOCK_EX); err != nil {
+	if err := flockOn(p.f, unix.LOCK_EX); err != nil {
 		return nil, err
 	}
-	return func() error { return p.how(unix.LOCK_UN) }, nil
+	return func() error { return flockOn(p.f, unix.LOCK_UN) }, nil
 }
 
-func (p *flock) how(how int) error {
+func flockOn(f *os.File, how int) error {
 	for {
-		if err := unix.Flock(int(p.f.Fd()), how); err != unix.EINTR {
+		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
 			return err
 		}
 	}
@@ -58,7 +58,7 @@ func file(ctx context.Context, s setup) error {
 	defer os.RemoveAll(dir)
 
 	s = s.at("files in " + dir)
-	runners, stop, err := pairRunners(ctx, s, onFiles, dir, 1)
+	runners, stop, err := pairRunners(ctx, s, besideWrites(onFiles, openFileWrites), dir, 1)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ func memory(ctx context.Context, s setup) error {
 	}
 	defer l.Close()
 	m := l.Mutex("bench")
+	alone := memoryLease{names: map[string]*memoryName{}}
 	var mu sync.Mutex
 	slot := make(chan struct{}, 1)
 	runners := []runner{
@@ -32,6 +33,15 @@ func memory(ctx context.Context, s setup) error {
 					return err
 				}
 				return lease.Release()
+			})
+		}},
+		{leaseAlone, func(context.Context) (measure, error) {
+			return tightly(s.slice, func() error {
+				l, err := alone.lock("bench")
+				if err != nil {
+					return err
+				}
+				return alone.unlock("bench", l)
 			})
 		}},
 		{"sync.Mutex", func(context.Context) (measure, error) {

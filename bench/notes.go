@@ -127,6 +127,8 @@ var contenderNotes = map[string]note{
 	"redsync":     {"github.com/go-redsync/redsync/v4", "its own delays between tries, tries without end, a timeout factor of 0.2; on go-redis", nothingMore},
 	"rueidislock": {"github.com/redis/rueidis", "KeyMajority 1, NoLoopTracking, TryNextAfter 5 s", "fencing tokens, order, readers"},
 	bare:          {"", "SET NX PX and a script that compares and deletes; tries again each 10 ms", nothingMore},
+	leaseAlone:    {"", "a map, a mutex, two readings of the clock", "order, readers, renewal, waiting"},
+	twoAlone:      {"", "a Go program that starts itself, and then the command, and does nothing else", "locks"},
 	theWrites:     {"", "takes a free name with the next token, and frees it, on the same driver; a name that is taken is an error", "order, readers, renewal, wake-up"},
 	ping:          {"", "a round trip to the server, by go-redis", "locks"},
 

@@ -131,10 +131,14 @@ func (b *backend) Oldest(ctx context.Context, name string) (record.Note, error) 
 		return record.Note{}, b.failed(err)
 	}
 	in := b.inbox(name)
+	defer func() { b.knows(name, in) }()
 	for seq := in.taken.seq; ; {
 		m, err := b.next(ctx, k, seq, noteKeys(name))
 		if err != nil || m.seq == 0 {
 			return record.Note{}, b.failed(err)
+		}
+		if m.seq >= in.next { // Load need not read it again
+			in.add(m)
 		}
 		if some := unpack(m.data); len(some) > 0 {
 			return some[0], nil
@@ -164,9 +168,6 @@ const inboxAge = 5 * time.Second
 // note, it has read all earlier ones.
 func (b *backend) notes(ctx context.Context, k *bucket, name string) (notes []record.Note, all bool, err error) {
 	in := b.inbox(name)
-	if in.since == 0 || store.Now() > in.since.Add(inboxAge) {
-		in.since, in.next, in.notes = store.Now(), in.taken.seq, nil
-	}
 	defer func() { b.knows(name, in) }()
 	keys := noteKeys(name)
 	for read := 0; ; read++ {
@@ -337,11 +338,14 @@ func (b *backend) took(name string, upTo mark) {
 // maxInboxes is how many inboxes are remembered.
 const maxInboxes = 10_000
 
+// inbox returns what is known of an inbox, and is not too old.
 func (b *backend) inbox(name string) inbox {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	in := b.inboxes[name]
-	in.notes = slices.Clip(in.notes)
+	if in.notes = slices.Clip(in.notes); in.since == 0 || store.Now() > in.since.Add(inboxAge) {
+		in.since, in.next, in.notes = store.Now(), in.taken.seq, nil
+	}
 	return in
 }
 

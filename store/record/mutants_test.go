@@ -11,21 +11,23 @@ import (
 func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 	t.Parallel()
 	const (
-		late    = "TestAnUnansweredSwapIsVoidOnceItsClaimIsGivenUp"
-		join    = "TestAnUnansweredJoinIsVoidOnceItsClaimIsGivenUp"
-		twice   = "TestAJoinThatIsDoneTwiceIsTakenInOnce"
-		broken  = "TestAHolderGrantedByNotificationLearnsOfABreak"
-		granted = "TestANotificationIsTheGrantWithoutARead"
-		moves   = "TestAHoldLeavesTheShortSessionWithItsFirstRenewal"
-		swept   = "TestACrashedHoldersEntryIsRemovedWithoutAnyClaim"
-		lasts   = "TestAGrantLastsNoLongerThanItsSession"
-		moving  = "TestAHoldWithAnUnansweredMoveIsRenewedInBothSessions"
-		given   = "TestAnAdoptionThatIsGivenUpLeavesNothing"
-		adopted = "TestAnAdoptionOfAHoldInUseIsReportedToItsOwner"
-		suite   = "TestTheStoreKeepsThePromisesOfAllStores/"
-		found   = "TestAPollThatFindsTheGrantIsTheGrant"
-		arrives = "/fault/an_ask_that_arrives_late_goes_beside_another_claim_of_its_process"
-		session = "/fault/an_ask_that_was_not_answered_is_granted_in_the_session_it_was_sent_in"
+		late        = "TestAnUnansweredSwapIsVoidOnceItsClaimIsGivenUp"
+		join        = "TestAnUnansweredJoinIsVoidOnceItsClaimIsGivenUp"
+		twice       = "TestAJoinThatIsDoneTwiceIsTakenInOnce"
+		broken      = "TestAHolderGrantedByNotificationLearnsOfABreak"
+		granted     = "TestANotificationIsTheGrantWithoutARead"
+		moves       = "TestAHoldLeavesTheShortSessionWithItsFirstRenewal"
+		swept       = "TestACrashedHoldersEntryIsRemovedWithoutAnyClaim"
+		lasts       = "TestAGrantLastsNoLongerThanItsSession"
+		moving      = "TestAHoldWithAnUnansweredMoveIsRenewedInBothSessions"
+		given       = "TestAnAdoptionThatIsGivenUpLeavesNothing"
+		undisturbed = "TestAnUndisturbedProcessReadsTheInboxSeldom"
+		halves      = "TestAReleaseBesideAnotherReadsBothHalvesAtOnce"
+		adopted     = "TestAnAdoptionOfAHoldInUseIsReportedToItsOwner"
+		suite       = "TestTheStoreKeepsThePromisesOfAllStores/"
+		found       = "TestAPollThatFindsTheGrantIsTheGrant"
+		arrives     = "/fault/an_ask_that_arrives_late_goes_beside_another_claim_of_its_process"
+		session     = "/fault/an_ask_that_was_not_answered_is_granted_in_the_session_it_was_sent_in"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct {
@@ -109,6 +111,14 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"an idle session ends while a waiter joins it", "TestAWaiterGoesIntoNoSessionThatIsEnded", "record-session-ends-meanwhile", mutant.Cond("k.short == nil")},
 		{"a process asks about its own session", "TestAProcessDoesNotCheckItsOwnSession", "record-own-session-asked-for", mutant.Delete()},
 		{"a release does not read the waiters", "TestNoWaiterIsOvertakenByTwoLaterHolds", "record-gives-back-unread", mutant.Cond("true")},
+		{"a release leaves the inbox unread for long", undisturbed, "record-leaves-the-inbox-for-long", mutant.Cond("n.spares == 0 || !n.onlyReleases()")},
+		{"all releases leave the inbox unread", undisturbed, "record-leaves-the-inbox-always", mutant.Delete()},
+		{"a release beside others leaves the inbox unread", undisturbed, "record-leaves-the-inbox-to-a-crowd", mutant.Cond("false")},
+		{"a release after a lost race leaves the inbox unread", undisturbed, "record-leaves-the-inbox-after-a-lost-race", mutant.Delete()},
+		{"a release beside others reads twice", halves, "record-halves-one-after-the-other", mutant.Cond("false")},
+		{"a release that knows nothing reads twice", halves, "record-halves-of-the-unknown", mutant.Cond("ok && p == nil")},
+		{"a release leaves the notes that it has read", halves, "record-halves-leave-notes", mutant.Cond("len(oldest.Data) < 0")},
+		{"halves that were read at once are an answer", halves, "record-halves-are-fresh", mutant.Line("n.now = base{Record: r, known: true, inbox: true, sent: sent, fresh: true}")},
 		{"a free name is left to an older waiter", "TestAClaimOnAFreeNameTakesInAllNotesAtOnce", "record-leaves-it-to-others", mutant.Cond("!s.anotherIsOldest(ctx, n)")},
 		{"a try counts as a waiter", "TestATryDuringADirectReadIsRefused", "record-room-of-a-try", mutant.Cond("a.stored[o.claim.ID]")},
 		{"the oldest note is left to others", "TestTheOldestNotesOwnerTakesInAllNotes", "record-leaves-it-to-others", mutant.Cond("wouldGrant(n, a)")},

@@ -218,6 +218,7 @@ func TestAPollDuringHandOversChecksNoSession(t *testing.T) {
 		h, second, third := p.takes(p.claim()), q.claim(), r.claim()
 		q.waits(second)
 		r.waits(third)
+		time.Sleep(150 * time.Millisecond) // p reads the inbox again
 		p.sendsOnly("a release", func() { p.releases(h) }, recordtest.OpLoad, recordtest.OpSwap)
 		r.sendsOnly("the first poll", func() { r.polls(third) }, recordtest.OpLoad)
 		time.Sleep(200 * time.Millisecond)

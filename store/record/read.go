@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
@@ -58,6 +59,9 @@ func (s *records) begin(ctx context.Context, n *name) error {
 		peeks = peeks && (o.looks || o.asks && !o.insists && len(n.noted) == 0)
 	}
 	if !peeks {
+		if p, ok := s.b.(Peeker); ok && len(n.noted) == 0 && n.onlyReleases() { //mutant:record-halves-of-the-unknown
+			return s.bothHalves(ctx, n, p)
+		}
 		return s.load(ctx, n, s.b.Load, true)
 	}
 	return s.load(ctx, n, p.Peek, false)
@@ -65,12 +69,17 @@ func (s *records) begin(ctx context.Context, n *name) error {
 
 // takesInFirst reads the inbox if a batch does more than ask. An ask may write on the record alone, and so overtake
 // a claim whose note is in the inbox. But each granted claim is released, and a release first takes in the notes
-// that have come by then. So at most one later hold overtakes a waiter.
+// that have come by then. So at most one later hold overtakes a waiter, or a few holds of a process that has seen no
+// other (see undisturbed).
 func (s *records) takesInFirst(ctx context.Context, n *name) error {
-	if n.now.inbox || !slices.ContainsFunc(n.doing, func(o *op) bool { return !o.asks }) { //mutant:record-gives-back-unread
+	if n.now.inbox || !slices.ContainsFunc(n.doing, func(o *op) bool { return !o.asks }) || n.undisturbed() { //mutant:record-gives-back-unread
 		return nil
 	}
+	sent := store.Now()
 	if p, ok := s.b.(Peeker); ok {
+		if n.others && n.onlyReleases() && sent > n.now.sent.Add(2*s.roundTrip()) { // it has probably written the record, too //mutant:record-halves-one-after-the-other
+			return s.bothHalves(ctx, n, p)
+		}
 		ctx, cancel := context.WithTimeout(ctx, longest)
 		defer cancel()
 		if oldest, err := p.Oldest(ctx, n.at); err != nil {
@@ -79,10 +88,80 @@ func (s *records) takesInFirst(ctx context.Context, n *name) error {
 			// The inbox is empty. The record was read before it, so this serves only for a write that depends on the
 			// record (law 11).
 			n.now.inbox, n.now.fresh = true, false
+			n.looked, n.spares = sent, maxSpares
 			return nil
 		}
 	}
 	return s.load(ctx, n, s.b.Load, true)
+}
+
+// bothHalves reads the record and the inbox at once, for a batch of releases. A note that is in neither may have been
+// taken in in between, so this serves only for a write that depends on the record (law 11). If there are notes, or
+// nothing is written, all is read again.
+func (s *records) bothHalves(ctx context.Context, n *name, p Peeker) error {
+	first := n.halves
+	if n.halves = false; !first || n.pending != nil || len(n.late) > 0 {
+		return s.load(ctx, n, s.b.Load, true)
+	}
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	sent := store.Now()
+	var oldest Note
+	var err error
+	inbox := make(chan struct{})
+	s.crew.Run(func() {
+		defer close(inbox)
+		oldest, err = p.Oldest(ctx, n.at)
+	})
+	r, failed := s.readBy(ctx, n.at, p.Peek)
+	if failed != nil {
+		cancel()
+	}
+	<-inbox
+	switch {
+	case failed != nil:
+		return failed
+	case err != nil:
+		return err
+	}
+	s.hears(n)
+	if len(oldest.Data) > 0 { //mutant:record-halves-leave-notes
+		return s.load(ctx, n, s.b.Load, true)
+	}
+	n.now = base{Record: r, known: true, inbox: true, sent: sent} // not fresh //mutant:record-halves-are-fresh
+	n.looked, n.spares = sent, maxSpares
+	return nil
+}
+
+// onlyReleases reports whether all operations of the batch that do more than ask are releases of holds, and there is
+// one; and no ask needs to read.
+func (n *name) onlyReleases() bool {
+	some := false
+	for _, o := range n.doing {
+		if !o.asks && !o.held || o.insists || o.looks {
+			return false
+		}
+		some = some || o.held
+	}
+	return some
+}
+
+// A process that locks and unlocks a name again and again, and meets no other there, reads the inbox only with one in
+// maxSpares+1 of its releases, and whenever it has not done so for spareTime. Until then the owner of a note is
+// overtaken. It is in the record before that, if it gets there by itself.
+const (
+	maxSpares = 8
+	spareTime = 100 * time.Millisecond
+)
+
+// undisturbed reports whether a batch only releases holds, and may leave the inbox unread: this process has just seen
+// that it was empty, and no trace of another process at the name since.
+func (n *name) undisturbed() bool {
+	if n.spares == 0 || store.Now() > n.looked.Add(spareTime) || !n.onlyReleases() { //mutant:record-leaves-the-inbox-for-long
+		return false
+	}
+	n.spares-- //mutant:record-leaves-the-inbox-always
+	return true
 }
 
 // load reads the record, and the inbox if that request returns it.
@@ -92,6 +171,9 @@ func (s *records) load(ctx context.Context, n *name, by func(context.Context, st
 	if err == nil {
 		s.hears(n)
 		n.now = base{Record: r, known: true, inbox: inbox, sent: sent, fresh: true}
+		if inbox {
+			n.looked, n.spares = sent, maxSpares // decide sees what is in it
+		}
 	}
 	return err
 }

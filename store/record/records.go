@@ -63,6 +63,10 @@ type name struct {
 	late    []late            // unanswered joins of this process: they may be done until they are void
 	noted   map[store.ID]bool // claims of this process whose note is in the inbox, as far as we know
 	met     bool              // this process has read or written it before
+	looked  store.Instant     // when the inbox was last found to be empty
+	spares  int               // how many releases may leave the inbox unread after that
+	others  bool              // another process was at the name, as last seen
+	halves  bool              // the batch may begin with both halves read at once
 }
 
 // A base is the record as remembered. A conditional write may depend on it, but it is never the source of an answer
@@ -90,6 +94,7 @@ type op struct {
 	apply   func(*view) (queue.Change, error)
 	ctx     context.Context // of the caller, which may abandon the op
 	gives   bool            // it frees the name for others: it goes first, and pauses less
+	held    bool            // it is the release of a hold
 	asks    bool            // it is an ask
 	again   bool            // it is an ask for a claim that may be in the record
 	claim   *store.Claim    // of an ask that may wait; it may be left as a note

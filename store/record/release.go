@@ -66,7 +66,7 @@ func (s *Store) giveBack(ctx context.Context, m *localClaim, h *store.Hold) (the
 		}
 	}
 	left := new(bool)
-	err = s.gives(ctx, m, h.Name, h.ID, func(v *view) (queue.Change, error) {
+	err = s.gives(ctx, m, h, func(v *view) (queue.Change, error) {
 		if e := v.find(h.ID); e != nil && h.Token != 0 && e.Token == h.Token {
 			v.keep(h.ID, kept)
 		}
@@ -84,17 +84,17 @@ func (s *Store) giveBack(ctx context.Context, m *localClaim, h *store.Hold) (the
 // errUncalled says that a session must be called before its entry is given back.
 var errUncalled = errors.New("the owner was not called")
 
-// gives runs an operation that gives back all that an ID has. If this process was about to adopt the hold, another
+// gives runs an operation that gives back all that the ID of a hold has. If this process was about to adopt the hold, another
 // may still take it for its own: then the entry goes only once its session was called (law 14).
-func (s *Store) gives(ctx context.Context, m *localClaim, at string, id store.ID, apply func(*view) (queue.Change, error)) error {
+func (s *Store) gives(ctx context.Context, m *localClaim, h *store.Hold, apply func(*view) (queue.Change, error)) error {
 	s.mu.Lock()
 	unsure := m != nil && m.unsure
 	s.mu.Unlock()
 	for called := (session.ID{}); ; {
 		in := new(session.ID)
-		err := s.records.do(ctx, &op{at: at, gives: true, finds: id, apply: func(v *view) (queue.Change, error) {
-			*in = v.in[id]
-			if unsure && v.find(id) != nil && *in != called && s.sessions.Own(*in) == nil { //mutant:record-gives-back-uncalled
+		err := s.records.do(ctx, &op{at: h.Name, gives: true, held: h.Token != 0, finds: h.ID, apply: func(v *view) (queue.Change, error) {
+			*in = v.in[h.ID]
+			if unsure && v.find(h.ID) != nil && *in != called && s.sessions.Own(*in) == nil { //mutant:record-gives-back-uncalled
 				return queue.Change{}, errUncalled
 			}
 			return apply(v)

@@ -32,6 +32,9 @@ func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error)
 			delete(n.noted, id)
 		}
 	}
+	if n.others = len(b.Inbox) > 0 || s.meets(a); n.others { //mutant:record-leaves-the-inbox-to-a-crowd
+		n.spares = 0
+	}
 	s.mu.Lock()
 	n.crowd = len(a.q.Entries)
 	s.mu.Unlock()
@@ -82,6 +85,16 @@ func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error)
 	return answers, nil
 }
 
+// meets reports whether another process has an entry.
+func (s *records) meets(a *applied) bool {
+	for i := range a.q.Entries {
+		if s.sessions.Own(a.in[a.q.Entries[i].ID]) == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // write sends the swap that stores the result of the rule.
 func (s *records) write(ctx context.Context, n *name, a *applied, w *Swap, join *late) (step, error) {
 	in, cancel := context.WithTimeout(ctx, longest)
@@ -106,6 +119,7 @@ func (s *records) write(ctx context.Context, n *name, a *applied, w *Swap, join 
 		n.swapped(a, w, &o, sent)
 		return written, nil
 	}
+	n.others, n.spares = true, 0 //mutant:record-leaves-the-inbox-after-a-lost-race
 	if o.Joined {
 		for _, one := range n.doing {
 			n.noted[one.claim.ID], one.noted = true, true //mutant:record-refused-note-goes

@@ -57,7 +57,7 @@ func (s *Store) takeOut(m *localClaim) {
 	if back != nil { //mutant:record-given-back-is-taken-out
 		_, err = s.giveBack(ctx, m, back)
 	} else {
-		err = s.gives(ctx, m, m.name, m.id, func(v *view) (queue.Change, error) {
+		err = s.gives(ctx, m, &store.Hold{Name: m.name, ID: m.id}, func(v *view) (queue.Change, error) {
 			if e := v.find(m.id); e != nil {
 				e.Expires = min(e.Expires, v.now.Clock)
 			}

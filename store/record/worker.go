@@ -186,7 +186,7 @@ func (s *records) change(ctx context.Context, n *name) error {
 	if n.now = n.base; n.now.known && store.Now() > n.now.sent.Add(time.Minute) {
 		n.now.known = false
 	}
-	n.now.fresh = false
+	n.now.fresh, n.halves = false, true
 	defer func() { n.now, n.doing = base{}, nil }()
 	goesOn := false // the batch is done; claims that came meanwhile may be granted
 	for lost := 0; ; {

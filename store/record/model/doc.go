@@ -66,10 +66,11 @@
 // Minimum holds, lock delays and tokens. A server that loses data, together with anything but late answers to
 // renewals; one that loses data and cannot be distinguished from before. More than three claims, or than three
 // requests under way. Two names, and so batches of several operations in one write: here each is a write of its
-// own, with all steps in between. An inbox that is read in part (Record.More). A record that is too large.
-// Back-off, and starvation by an unending stream of others. A break that drops the hold at once, which admits
-// two by design. An operator process that is killed between a break and its call. The adoption of a hold that
-// was not detached. Two totals together with upgrades. Of asking to give up: the notification that a holder gets
-// in addition to the call; failed reads of a holder; a waiter that begins to ask later, or stops; several that
-// ask; an upgrade that asks, which is written and then calls as a waiter does.
+// own, with all steps in between. An inbox that is read in part (Record.More). A release that leaves the inbox
+// unread, because its process has just read it and met no other since: a note is then overtaken by a few holds
+// more. A record that is too large. Back-off, and starvation by an unending stream of others. A break that drops
+// the hold at once, which admits two by design. An operator process that is killed between a break and its call.
+// The adoption of a hold that was not detached. Two totals together with upgrades. Of asking to give up: the
+// notification that a holder gets in addition to the call; failed reads of a holder; a waiter that begins to ask
+// later, or stops; several that ask; an upgrade that asks, which is written and then calls as a waiter does.
 package main
