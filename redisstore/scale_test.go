@@ -153,15 +153,15 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 }
 
 // Ten thousand leases, once each has been renewed, are renewed by a few writes. The engine renews the same leases together each time. After a
-// late answer it writes some of them again, and then the few writes return: a round with such an answer does not count.
+// late answer, or when the machine stalls, it writes some of them again, and then the few writes return.
 func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test holds ten thousand leases for half a minute")
 	}
 	t.Parallel()
-	const n, ttl, every, rounds = 10_000, 10 * time.Minute, 8 * time.Second, 12
+	const n, ttl, every = 10_000, 10 * time.Minute, 8 * time.Second
 	server := testserver.Redis(t)
-	here, trips := lockerOn(t, server.Addr, holdfast.Options{TTL: ttl, RenewEvery: every})
+	here, _ := lockerOn(t, server.Addr, holdfast.Options{TTL: ttl, RenewEvery: every})
 	leases := take(t, here, n)
 	renewed := func() {
 		t.Helper()
@@ -185,8 +185,8 @@ func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 	see := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: testwait.Patience})
 	defer see.Close()
 	begun := time.Now()
-	for round := 1; ; {
-		before, late := commands(t, see), trips.late.Load()
+	for round := 1; ; round++ {
+		before := commands(t, see)
 		renewed()
 		after := commands(t, see)
 		few := true
@@ -198,10 +198,7 @@ func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 		if few {
 			break
 		}
-		if trips.late.Load() == late {
-			round++
-		}
-		if round > rounds || time.Since(begun) > 2*testwait.Patience {
+		if time.Since(begun) > 2*testwait.Patience {
 			t.Fatalf("%d leases are still renewed by as many writes", n)
 		}
 	}
